@@ -50,27 +50,6 @@ func TestAloneABreakerIsTestedByProbesAndNeverByARequest(t *testing.T) {
 	})
 }
 
-func TestABackendThatWasRestartedIsTestedAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var well atomic.Bool
-		m := alone(t, func(string) error {
-			if well.Load() {
-				return nil
-			}
-			return errBad
-		})
-		m.calls("a", 5, errBad)
-		for _, c := range []struct{ well, closed bool }{{false, false}, {true, true}} {
-			well.Store(c.well)
-			m.Restarted("big", "a")
-			time.Sleep(time.Second)
-			if closed := !m.Open("big", "a"); closed != c.closed {
-				t.Errorf("well %v: closed %v a second after a restart", c.well, closed)
-			}
-		}
-	})
-}
-
 func TestABreakerWhoseRunHasEndedClosesAfterItsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := alone(t, func(string) error { return errBad })

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -245,105 +244,10 @@ foregate_breaker_state{backend="a",pool="big"} %d
 	})
 }
 
-// TestRandomHistoriesKeepTheRules drives breakers through random calls,
-// outcomes and waits and checks after each step what must always hold.
-func TestRandomHistoriesKeepTheRules(t *testing.T) {
-	for seed := range uint64(60) {
-		synctest.Test(t, func(t *testing.T) {
-			h := &history{t: t, rng: rand.New(rand.NewPCG(seed, 1)), s: set(Options{})}
-			for h.step = range 800 {
-				h.move()
-				h.check()
-			}
-			h.recover()
-		})
-	}
-}
-
 type history struct {
 	t       *testing.T
 	rng     *rand.Rand
 	s       *Set
 	step    int
 	permits []*Permit
-}
-
-func (h *history) move() {
-	switch h.rng.IntN(10) {
-	case 0:
-		time.Sleep(time.Duration(h.rng.Int64N(int64(4 * time.Second))))
-	case 1, 2, 3, 4:
-		wasOpen := h.s.Open("big", "a")
-		permit, err := h.s.Allow("big", "a", "")
-		if (err != nil) != wasOpen {
-			h.t.Fatalf("step %d: Open said %v, Allow %v", h.step, wasOpen, err)
-		}
-		if err == nil {
-			h.permits = append(h.permits, permit)
-		}
-	default:
-		if len(h.permits) == 0 {
-			return
-		}
-		i := h.rng.IntN(len(h.permits))
-		err := []error{nil, errBad, errBad, errBusy, context.Canceled}[h.rng.IntN(5)]
-		before := h.s.Open("big", "a")
-		h.permits[i].Report(err)
-		if !before && h.s.Open("big", "a") && !errors.Is(err, errBad) {
-			h.t.Fatalf("step %d: %v opened", h.step, err)
-		}
-		if h.rng.IntN(3) > 0 { // else it may be told again
-			h.permits = append(h.permits[:i], h.permits[i+1:]...)
-		}
-	}
-}
-
-// check: what is shut says why, and ends by itself in bounded time.
-func (h *history) check() {
-	if !h.s.Open("big", "a") {
-		return
-	}
-	states := h.s.States()
-	if len(states) != 1 || states[0].State == Closed || states[0].Remaining <= 0 || states[0].Remaining > 12*time.Second {
-		h.t.Fatalf("step %d: shut, but %+v", h.step, states)
-	}
-}
-
-// recover: whatever happened, time and a success bring the backend back.
-func (h *history) recover() {
-	time.Sleep(12 * time.Second)
-	tell(h.t, h.s, 1, nil)
-	if st := h.s.States()[0]; st.State != Closed {
-		h.t.Fatalf("after a success: %+v", st)
-	}
-}
-
-func TestOpenAndRampAllocateNothing(t *testing.T) {
-	s := set(Options{})
-	s.Retain("big", []string{"a", "b"})
-	if n := testing.AllocsPerRun(1000, func() { _, _ = s.Open("big", "a"), s.Ramp("big", "a") }); n != 0 {
-		t.Errorf("%v allocations", n)
-	}
-}
-
-func TestRetainCostsNothingWhereNothingHasChanged(t *testing.T) {
-	s := set(Options{})
-	backends := []string{"a", "b", "c"}
-	s.Retain("big", backends)
-	s.Retain("small", backends[:1])
-	if n := testing.AllocsPerRun(100, func() { s.Retain("big", backends) }); n != 0 {
-		t.Errorf("%v allocations", n)
-	}
-	for _, change := range [][]string{{"a", "b"}, {"a", "c"}, {"d"}, {}, backends} {
-		s.Retain("big", change)
-		var got []string
-		for _, state := range s.States() {
-			if state.Pool == "big" {
-				got = append(got, state.Backend)
-			}
-		}
-		if !slices.Equal(got, change) && len(got)+len(change) > 0 {
-			t.Errorf("%q, want %q", got, change)
-		}
-	}
 }

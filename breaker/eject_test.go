@@ -2,8 +2,6 @@ package breaker
 
 import (
 	"fmt"
-	"math/rand/v2"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -79,70 +77,6 @@ func TestWhoOpenedFirstStaysOutAndAnotherTakesItsPlaceWhenItCloses(t *testing.T)
 			t.Errorf("kept out are %s", got)
 		}
 	})
-}
-
-func TestTheFloorHoldsInAFleetAndForWhatItCannotReach(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := &site{}
-		_, all := fleetOf(t, 3, w)
-		for _, b := range members {
-			w.set(b, errBad)
-			all[0].calls(b, 5, errBad)
-			time.Sleep(heard)
-		}
-		for range 100 {
-			for i, m := range all {
-				if got := fmt.Sprint(m.shut(members)); got != "[a b]" {
-					t.Fatalf("replica %d keeps out %s", i, got)
-				}
-			}
-			time.Sleep(100 * time.Millisecond)
-		}
-		for _, b := range members { // the engines are gone, and say nothing any more
-			w.set(b, errUnreachable)
-		}
-		time.Sleep(38 * time.Second)
-		for i, m := range all {
-			if got := m.shut(members); len(got) != 4 || !m.Shut("big", "d") {
-				t.Errorf("replica %d keeps out only %v", i, got)
-			}
-		}
-	})
-}
-
-// TestNeverMoreThanHalfIsKeptOut looks on while calls of many goroutines fail.
-func TestNeverMoreThanHalfIsKeptOut(t *testing.T) {
-	m, ids := pooled(6)
-	var wg sync.WaitGroup
-	stop := make(chan struct{})
-	for range 4 {
-		wg.Go(func() {
-			rng := rand.New(rand.NewPCG(rand.Uint64(), 1))
-			for range 3000 {
-				m.calls(ids[rng.IntN(len(ids))], 1, errBad)
-			}
-		})
-	}
-	var watch sync.WaitGroup
-	watch.Go(func() {
-		for {
-			select {
-			case <-stop:
-				return
-			default:
-			}
-			if got := m.shut(ids); len(got) > 3 {
-				t.Errorf("%v are kept out", got)
-				return
-			}
-		}
-	})
-	wg.Wait()
-	close(stop)
-	watch.Wait()
-	if got := m.shut(ids); len(got) != 3 {
-		t.Errorf("%v are kept out at last", got)
-	}
 }
 
 func TestWhoCouldNotBeReachedAndThenAnswersErrorsStaysOut(t *testing.T) {

@@ -302,7 +302,7 @@ func TestWithoutAuditsTheListsAreEmpty(t *testing.T) {
 func TestTheStatusTellsWhatTheGatewayAndWhatTheReplicaKnow(t *testing.T) {
 	told := Status{
 		Version: "v1", Uptime: 12.5, Replicas: []string{"a", "b"},
-		Redis:    RedisView{Name: "single h:1", Level: "degraded", Since: 1.5, Why: "timeout"},
+		Redis:    RedisView{Name: "single h:1", Level: "local", Since: 1.5, Why: "timeout"},
 		Breakers: []BreakerView{{Pool: "p", Backend: "b", State: "open", SecondsLeft: 3}},
 		Shedding: []SheddingView{{Pool: "p", Priorities: []string{"low"}}},
 	}

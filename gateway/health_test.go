@@ -74,7 +74,7 @@ func TestAReplicaIsReadyWhileARouteCanServe(t *testing.T) {
 		{Health{Routes: []RouteState{n}}, "", 503, "no route can serve: no backend is up\nroute n: down\n"},
 		{Health{Routes: []RouteState{n, {Route: "m", Ready: false, State: RouteUnreached}}}, "", 503, "no route can serve: no backend has answered\nroute n: down\nroute m: unreached\n"},
 		{Health{Redis: "shared"}, "", 200, "ok\nredis: shared\n"}, // of Redis it tells, and does not mind
-		{Health{Redis: "degraded"}, "", 200, "ok\nredis: degraded\n"},
+		{Health{Redis: "local"}, "", 200, "ok\nredis: local\n"},
 		{Health{Redis: "local", LostSettings: 3}, "", 200, "ok\nredis: local\nsettings: Redis has lost 3, their last values stay in force\n"},
 	} {
 		r.health.Store(&c.health)

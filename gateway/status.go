@@ -57,7 +57,7 @@ type FallbackView struct {
 // RedisView is the shared state as this replica sees it.
 type RedisView struct {
 	Name  string  `json:"name,omitempty"` // where it is, without credentials; "" is none
-	Level string  `json:"level"`          // shared, degraded or local
+	Level string  `json:"level"`          // shared or local
 	Since float64 `json:"since_seconds"`  // seconds at this level
 	Why   string  `json:"why,omitempty"`  // why it is not shared
 

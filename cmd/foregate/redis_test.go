@@ -161,7 +161,6 @@ func TestTheACLAllowsAllThatReplicasAskFor(t *testing.T) {
 	if err := desk.History(t.Context(), func(e settings.Entry) bool { return e.Who != "bob" }); err != nil {
 		t.Error(err)
 	}
-	apptest.Eventually(t, "they look whether settings are lost", func() bool { return n.Do("EXISTS", settings.RunKey) != int64(0) })
 	n.Do("SCRIPT", "FLUSH")
 	apptest.Eventually(t, "they share after the scripts were lost", p.shared)
 	n.Do("CLIENT", "KILL", "TYPE", "NORMAL", "SKIPME", "YES")
@@ -199,7 +198,6 @@ func TestTheACLAllowsAllThatReplicasAskOfACluster(t *testing.T) {
 	apptest.Eventually(t, "they share", p.shared)
 	h := hands(t, c)
 	p.obeys(t, h, 450*time.Millisecond)
-	apptest.Eventually(t, "they look whether settings are lost", func() bool { return h.Exists(t.Context(), settings.RunKey).Val() == 1 })
 	p.work(t)
 	for _, n := range c.Nodes {
 		if denied := n.Do("ACL", "LOG"); len(denied.([]any)) > 0 {
@@ -361,7 +359,7 @@ func TestReplicasShareThroughTLSAsAnACLUser(t *testing.T) {
 	} {
 		p := newPair(t, section)
 		apptest.Eventually(t, name+" is told", func() bool { return strings.Count(p.replicas[0].Log.String(), `"mode":"local"`) == 1 })
-		if log := p.replicas[0].Log.String(); p.replicas[0].Fleet.Mode().String() == "shared" || strings.Contains(log, "s3cret") {
+		if log := p.replicas[0].Log.String(); p.replicas[0].Fleet.Sharing() || strings.Contains(log, "s3cret") {
 			t.Errorf("%s: %s", name, log)
 		}
 	}
@@ -400,7 +398,7 @@ func (p *pair) shared() bool {
 	owners := 0
 	for _, r := range p.replicas {
 		b := r.Pool("only").Snapshot()[0]
-		if r.Fleet.Mode().String() != "shared" || len(r.Fleet.Members()) != 2 || b.Age == nil || time.Since(b.Reading.At) > fresh {
+		if !r.Fleet.Sharing() || len(r.Fleet.Members()) != 2 || b.Age == nil || time.Since(b.Reading.At) > fresh {
 			return false
 		}
 		if r.Fleet.Mine("only", b.ID) {

@@ -101,7 +101,7 @@ func TestCommandsAndReplicasShowThePasswordsOfFiles(t *testing.T) {
 		t.Fatalf("settings set: %s", errs)
 	}
 	r := apptest.ServeFile(t, file)
-	apptest.Eventually(t, "the replica shares", func() bool { return r.Fleet.Mode().String() == "shared" })
+	apptest.Eventually(t, "the replica shares", func() bool { return r.Fleet.Sharing() })
 	if got := r.App.Settings.Snapshot().Global().Admission.Threshold[identity.Low]; got != 0.7 {
 		t.Errorf("the replica reads shed.low %v", got)
 	}

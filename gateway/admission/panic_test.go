@@ -5,7 +5,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/tiers/pool"
 )
 
@@ -40,27 +39,4 @@ func TestAPanicOfATryIsThatOfTheRequestWhoseTryItIs(t *testing.T) {
 			})
 		})
 	}
-}
-
-// The line of the timer's goroutine is broken: a tenant waits that has no request.
-func TestAPanicOfTheTimerIsOneOfThoseWhoWait(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := &counter{}
-		s := NewQueues([]string{"p"}, nil)
-		caught := make(chan any, 1)
-		go func() { caught <- panicOf(func() { _, _ = s.Enter(t.Context(), "p", c.waiter(identity.Low, "a")) }) }()
-		synctest.Wait()
-		l := s.line("p")
-		l.mu.Lock()
-		l.queue.waiting[identity.Low].tenants["broken"] = &tenantQueue{}
-		l.mu.Unlock()
-		time.Sleep(2 * pollInterval)
-		if what := <-caught; what == nil {
-			t.Error("the request does not hear of the panic")
-		}
-		c.free(1)
-		if waited, err := s.Enter(t.Context(), "p", c.waiter(identity.Low, "a")); err != nil || waited > 0 {
-			t.Errorf("the next one: %v after %v", err, waited)
-		}
-	})
 }

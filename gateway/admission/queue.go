@@ -57,7 +57,6 @@ type Ticket struct {
 	err  error      // guarded, with done, by the lock of [Queues]
 	over chan error // with [Queues.Enter]: the result of one that waits
 
-	arrived       time.Time
 	deadline      time.Time
 	noPassingFrom time.Time      // after this time no request may pass it
 	lastFull      pool.FullError // why it waits
@@ -128,7 +127,7 @@ func (q *Queue) Enter(w *Ticket, now time.Time) {
 		w.tell(&ShedError{Pool: q.Pool, Class: w.Class, Reason: ReasonKV, RetryAfter: retryAfter(closedRetryAfter, q.random())})
 		return
 	}
-	w.lastFull, w.arrived = pool.FullError{Pool: q.Pool}, now
+	w.lastFull = pool.FullError{Pool: q.Pool}
 	wait := w.maxWait()
 	w.deadline, w.noPassingFrom = now.Add(wait), now.Add(wait/2)
 	if q.mayPass(w, now) {
@@ -330,9 +329,7 @@ func (q *Queue) try(w *Ticket, limit float64, now time.Time) error {
 			}
 		}
 	case err == nil && !w.MidStream:
-		s := q.state(w.Route, w.Class)
-		q.record(s, 0, limit, now)
-		s.admit(w.arrived)
+		q.record(q.state(w.Route, w.Class), 0, limit, now)
 	}
 	return err
 }

@@ -99,7 +99,7 @@ func (q *Queues) Enter(ctx context.Context, poolName string, w *Ticket) (waited 
 	return waited, err
 }
 
-// panicError is a panic of a try, which the goroutine of another request or of a timer may call, or of that timer.
+// panicError is a panic of a try, which the goroutine of another request or of a timer may call.
 type panicError string
 
 func (e panicError) Error() string { return string(e) }
@@ -186,28 +186,9 @@ func (l *lockedQueue) serveRequests() {
 func (l *lockedQueue) tick() {
 	l.mu.Lock()
 	defer l.unlock()
-	defer l.endAll()
 	l.polling = false
 	l.queue.Serve(time.Now())
 	l.poll()
-}
-
-// endAll makes a panic of the timer's goroutine, which has no other owner, one of those who wait, and empties the line.
-func (l *lockedQueue) endAll() {
-	what := recover()
-	if what == nil {
-		return
-	}
-	err := panicError(fmt.Sprintf("panic: %v\n%s", what, debug.Stack()))
-	waiting := l.queue.waiting
-	clear(l.queue.waiting[:])
-	for c := range waiting {
-		for _, t := range waiting[c].tenants {
-			for _, w := range t.tickets {
-				w.tell(err)
-			}
-		}
-	}
 }
 
 // poll has the timer run while somebody waits. l.mu is held.

@@ -12,6 +12,8 @@ const (
 	minFlipInterval = time.Second
 	// stateLifetime is how long a class counts as shed without new requests.
 	stateLifetime = 5 * time.Second
+	// maxEstimate bounds the pool's estimate of the time until there is capacity, beside the time that a class is shed already.
+	maxEstimate = 5 * time.Second
 )
 
 // routeClass is the unit of shedding: thresholds are set per route.
@@ -26,7 +28,6 @@ type shedState struct {
 	since, seen time.Time
 	usage       float64 // lowest KV usage at that time
 	limit       float64 // the threshold that it was compared with
-	shedPeriod
 }
 
 // state returns the state of a class. Routes come from the configuration, so there are few.
@@ -93,9 +94,12 @@ func (q *Queue) record(s *shedState, usage, limit float64, now time.Time) {
 // refuse sheds w.
 func (q *Queue) refuse(w *Ticket, now time.Time) {
 	s := q.state(w.Route, w.Class)
-	s.refuse(now)
-	e := q.reasonFor(w, s)
-	e.RetryAfter = retryAfter(s.remaining(w.lastFull.Wait), q.random())
+	e, lasted := q.reasonFor(w, s), time.Duration(0)
+	if s.shed {
+		lasted = now.Sub(s.since)
+	}
+	// The pool's estimate ignores requests that arrive meanwhile; what has lasted for long is likely to continue.
+	e.RetryAfter = retryAfter(max(min(w.lastFull.Wait, maxEstimate+lasted), lasted/2), q.random())
 	w.tell(e)
 }
 

@@ -84,7 +84,6 @@ func (a *App) makeFleet() error {
 				Take: func(pool, text string, age time.Duration) { a.prober.Take(pool, text, age) },
 			},
 			{Name: breaker.Topic, Tell: a.Breakers.Tell, Take: a.Breakers.Take, Keep: time.Minute},
-			{Name: settings.Topic, Tell: a.Settings.Tell, Take: a.Settings.Take},
 		},
 		Hashes: []fleet.Hash{{Key: cache.KeyEpochs, Read: func(hash map[string]string, err error, at time.Time) { a.Cache.ReadEpochs(hash, err, at) }}},
 		Lost:   []func(){func() { a.Ledger.Lost() }}, // prober, cache and ledger are made after the fleet

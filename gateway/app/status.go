@@ -17,7 +17,7 @@ var _ gateway.Replica = (*App)(nil)
 func (a *App) Status() gateway.Status {
 	s := gateway.Status{
 		Version: a.Version, Uptime: time.Since(a.began).Seconds(), Replicas: a.Fleet.Members(),
-		Redis: gateway.RedisView{Name: a.Stores.Name, Level: a.Fleet.Mode().String(), Since: time.Since(a.Fleet.Since()).Seconds()},
+		Redis: gateway.RedisView{Name: a.Stores.Name, Level: a.Fleet.Level(), Since: time.Since(a.Fleet.Since()).Seconds()},
 	}
 	if at := a.Fleet.LostData(); at != nil {
 		s.Redis.LostData = time.Since(*at).Seconds()
@@ -51,7 +51,7 @@ func (a *App) Status() gateway.Status {
 
 // Health tells what can be served now.
 func (a *App) Health() gateway.Health {
-	return gateway.Health{Routes: a.RouteStates(), Redis: a.Fleet.Mode().String(), LostSettings: len(a.Settings.Lost())}
+	return gateway.Health{Routes: a.RouteStates(), Redis: a.Fleet.Level(), LostSettings: len(a.Settings.Lost())}
 }
 
 // SettingsStore returns the store of settings, nil if no Redis has settings. A reload changes the routes that may have

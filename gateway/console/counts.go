@@ -15,7 +15,7 @@ import (
 const maxBackends = 200
 
 // levels are the degradation levels of Redis, the best first.
-var levels = []string{"shared", "degraded", "local"}
+var levels = []string{"shared", "local"}
 
 // count sums the values of the metrics. Values that are not finite are left out.
 func count(families []*dto.MetricFamily, at time.Time) counts {

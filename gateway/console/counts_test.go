@@ -65,14 +65,14 @@ func TestSeveralReplicasInOneRegistryAreAddedUp(t *testing.T) {
 		`foregate_breaker_state{replica="1",pool="p",backend="b"} 2`, `foregate_breaker_state{replica="2",pool="p",backend="b"} 0`,
 		`foregate_shedding{replica="1",pool="p",priority="low"} 1`, `foregate_shedding{replica="2",pool="p",priority="low"} 1`,
 		`foregate_shedding{replica="1",pool="p",priority="high"} 0`,
-		`foregate_redis_mode{replica="1",mode="degraded"} 1`, `foregate_redis_mode{replica="1",mode="shared"} 0`,
+		`foregate_redis_mode{replica="1",mode="local"} 1`, `foregate_redis_mode{replica="1",mode="shared"} 0`,
 		`foregate_redis_mode{replica="2",mode="shared"} 1`,
 		`llm_request_duration_seconds_bucket{replica="1",stream="false",le="1"} 2`, `llm_request_duration_seconds_count{replica="1",stream="false"} 2`,
 		`llm_request_duration_seconds_bucket{replica="2",stream="true",le="1"} 50`, `llm_request_duration_seconds_count{replica="2",stream="true"} 50`,
 		`llm_request_duration_seconds_bucket{replica="2",stream="false",le="1"} 1`, `llm_request_duration_seconds_count{replica="2",stream="false"} 5`,
 	)
 	want := counts{
-		at: noon, redisLevel: "degraded", inFlight: 3, covered: 2, requests: map[string]float64{"draft": 7}, shed: map[string]float64{}, classes: map[[2]string]*classCount{},
+		at: noon, redisLevel: "local", inFlight: 3, covered: 2, requests: map[string]float64{"draft": 7}, shed: map[string]float64{}, classes: map[[2]string]*classCount{},
 		kv: map[string]float64{"p/b": 0.75}, rents: map[string]float64{"p/b": 2.5}, breakers: map[string]float64{"p/b": 2}, shedding: []string{"p/low"},
 		latency: histogram{ends: []float64{1, math.Inf(1)}, below: []float64{3, 7}},
 	}

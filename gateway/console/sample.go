@@ -11,7 +11,7 @@ type Sample struct {
 	Time              float64            `json:"t"`                  // Unix seconds
 	Replicas          int                `json:"replicas"`           // live replicas
 	Covered           int                `json:"covered"`            // replicas that the other figures are of
-	RedisLevel        string             `json:"redis_level"`        // the worst of the replicas: shared, degraded, local
+	RedisLevel        string             `json:"redis_level"`        // the worst of the replicas: shared, local
 	InFlight          float64            `json:"in_flight"`          // requests
 	Requests          map[string]float64 `json:"requests"`           // per second: draft, mixed, target, cache; refused (4xx, 503), failed (other 5xx, broken off)
 	Acceptance        *float64           `json:"acceptance"`         // share of the judged drafts that were served

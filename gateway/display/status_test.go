@@ -19,7 +19,7 @@ func fullStatus() gateway.Status {
 		Version: "v1.4.0 0123456789abcdef", Uptime: 3*86400 + 4*3600, Ready: "no route can serve: no backend is up", InFlight: 12,
 		Routes:   []gateway.RouteState{{Route: "llama-3", State: gateway.RouteDown}, {Route: "qwen", Ready: true, State: gateway.RouteOK}},
 		Replicas: []string{"a1", "b2", "c3"},
-		Redis:    gateway.RedisView{Name: "sentinel a:26379,b:26379 master fg with TLS", Level: "degraded", Since: 1.2, LostData: 90, Why: "read tcp 10.0.0.1:5000->10.0.0.2:6379: i/o timeout"},
+		Redis:    gateway.RedisView{Name: "sentinel a:26379,b:26379 master fg with TLS", Level: "local", Since: 1.2, LostData: 90, Why: "read tcp 10.0.0.1:5000->10.0.0.2:6379: i/o timeout"},
 		Cache:    &gateway.CacheTotals{Requests: 1234, HitRatio: 0.413, SavedTokens: 567890, SavedUSD: 3.216},
 		Settings: gateway.SettingsView{
 			Age:      0.4,

@@ -35,6 +35,9 @@ type Edit struct {
 	Who, Why string
 	Force    bool // also unknown names and routes
 	DryRun   bool // only report what would change
+
+	lost  bool  // it is of settings that Redis lost; without any, only what the log misses is written
+	above int64 // with lost: the version is above this one, or there is one and nothing is written
 }
 
 // Result is the result of an edit.
@@ -151,13 +154,22 @@ func (s *Store) try(ctx context.Context, tx *redis.Tx, o Edit, edit func(map[str
 	if err != nil {
 		return result, err
 	}
-	if result.Changes = changesOf(now, next); len(result.Changes) == 0 {
+	if o.lost && head.Version > o.above {
+		return result, errRepublished
+	}
+	if result.Changes = changesOf(now, next); len(result.Changes) == 0 && !o.lost {
 		return result, nil
 	}
 	if result.Notes, err = s.validate(now, next, o.Force); err != nil {
 		return result, err
 	}
 	entries := entriesOf(o, head, kept(now), kept(next))
+	if len(result.Changes) == 0 {
+		entries = entries[:len(entries)-1]
+	}
+	if len(entries) == 0 {
+		return result, nil
+	}
 	if len(entries) > 1 {
 		result.Found = entries[0].Changes
 	}
@@ -172,10 +184,10 @@ func (s *Store) try(ctx context.Context, tx *redis.Tx, o Edit, edit func(map[str
 // an entry about it comes first.
 func entriesOf(o Edit, head Entry, now, next map[string]string) []Entry {
 	var entries []Entry
-	version := head.Version
+	version := max(head.Version, o.above)
 	if !maps.Equal(head.after, now) {
 		why := "changed in Redis without an entry in the history"
-		if version == 0 {
+		if head.Version == 0 {
 			why = "as found when the log began"
 		}
 		version++

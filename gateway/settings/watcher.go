@@ -42,21 +42,18 @@ type Watcher struct {
 	snapshot atomic.Pointer[Snapshot]
 	lastRead atomic.Pointer[time.Time] // monotonic; never compared with another machine's
 
-	mu       sync.Mutex // one poll at a time; guards what follows
-	metrics  *metrics
-	routes   []string
-	read     bool              // once at least
-	raw      map[string]string // the hash of snapshot
-	refused  bool              // Redis answered the last reads with an error
-	detector *calls.Detector
-	loss     calls.Loss // found, and the settings were not read since
-	since    int64      // run of the data that Redis has since the last loss, 0 after a return to older data
-	settled  int64      // run whose lost settings are published again, 0 if there was none
-	bare     bool       // it was logged that losses cannot be found
+	mu      sync.Mutex // one poll at a time; guards what follows
+	metrics *metrics
+	routes  []string
+	read    bool              // once at least
+	raw     map[string]string // the hash of snapshot
+	refused bool              // Redis answered the last reads with an error
+	head    Entry             // the newest of the log at the last read
+	version int64             // the highest that was read
 
-	scripts     *calls.Runner            // has none, only sends pipelines
 	lost        atomic.Pointer[[]Change] // settings in force that Redis has lost
 	unpublished bool                     // it was logged that they cannot be published; used by Run's goroutine
+	forbidden   bool                     // this replica may not write; as above
 }
 
 // New returns a watcher with the defaults until the first read.
@@ -64,7 +61,7 @@ func New(o Options) *Watcher {
 	if o.Interval <= 0 {
 		o.Interval = defaultInterval
 	}
-	w := &Watcher{o: o, routes: slices.Clone(o.Routes), metrics: newMetrics(o.Registerer), detector: calls.NewDetector(RunKey), scripts: calls.NewRunner(o.Redis)}
+	w := &Watcher{o: o, routes: slices.Clone(o.Routes), metrics: newMetrics(o.Registerer)}
 	w.setLost(nil)
 	s, _ := FromHash(nil, w.routes, nil)
 	w.snapshot.Store(s)
@@ -115,7 +112,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 		case <-tick.C:
 		}
 		_ = w.Poll(ctx) // it logs and counts failures; the next tick tries again
-		w.republish(ctx)
+		w.publish(ctx)
 		tick.Reset(beat.Next(w.o.Interval))
 	}
 }
@@ -130,11 +127,11 @@ func (w *Watcher) Poll(ctx context.Context) error {
 	defer w.mu.Unlock()
 	bounded, cancel := context.WithTimeout(ctx, readDeadline)
 	defer cancel()
-	fields, loss, err := w.readFields(bounded)
+	fields, head, err := w.readRedis(bounded)
 	if err != nil {
 		return w.failed(ctx, err)
 	}
-	fields = w.keep(fields, loss)
+	fields = w.keep(fields, head)
 	now := time.Now()
 	w.lastRead.Store(&now)
 	if w.refused {

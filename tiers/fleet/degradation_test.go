@@ -17,66 +17,31 @@ func (m *member) atFour() *member {
 	return m
 }
 
-func TestARedisThatFailsEveryOtherTickIsCalledDegradedOnce(t *testing.T) {
+func TestSinceIsWhenTheLevelWasEntered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, o := redistest.Embedded(t, redistest.Background)
-		a := join(t, o, "a").atFour()
-		ticks(t, a)
-		for i := range 600 {
-			time.Sleep(250 * time.Millisecond)
-			r.SetError([]string{"LOADING Redis is loading the dataset in memory", ""}[i%2])
-			ticks(t, a)
-			if i > 0 && a.Mode() != Degraded {
-				t.Fatalf("tick %d: %s", i, a.Mode())
-			}
-		}
-		if n := a.log.count("\n"); n != 2 {
-			t.Errorf("%d lines for a failure every other tick", n)
-		}
-		r.SetError("")
-		a.run(t)
-		time.Sleep(3 * time.Second)
-		if a.Mode() != Shared {
-			t.Errorf("%s after three good seconds", a.Mode())
-		}
-	})
-}
-
-func TestSinceIsWhenTheModeWasEntered(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r, o := redistest.Embedded(t, redistest.Background)
-		a := join(t, o, "a").atFour()
-		begun := time.Now()
-		since := func(want time.Time, mode Mode) {
+		a, begun := join(t, o, "a").atFour(), time.Now()
+		since := func(want time.Time, shared bool) {
 			t.Helper()
-			if got := a.Since(); !got.Equal(want) || a.Mode() != mode {
-				t.Errorf("%s since %v, want %s since %v", a.Mode(), got.Sub(begun), mode, want.Sub(begun))
+			if got := a.Since(); !got.Equal(want) || a.Sharing() != shared {
+				t.Errorf("%s since %v, want since %v", a.Level(), got.Sub(begun), want.Sub(begun))
 			}
 		}
 		time.Sleep(time.Second)
-		since(begun, Local)
+		since(begun, false)
 		ticks(t, a)
 		shared := time.Now()
 		time.Sleep(time.Second)
 		ticks(t, a)
-		last := time.Now()
-		since(shared, Shared)
-		time.Sleep(time.Second)
 		r.SetError("LOADING")
-		ticks(t, a)
-		since(time.Now(), Degraded)
 		time.Sleep(time.Second)
-		since(last.Add(goneAfter), Local)
 		ticks(t, a)
-		since(last.Add(goneAfter), Local)
+		since(shared, true)
+		time.Sleep(time.Second)
+		since(shared.Add(time.Second+goneAfter), false)
 		r.SetError("")
-		for range 2 {
-			ticks(t, a)
-			since(last.Add(goneAfter), Local)
-			time.Sleep(250 * time.Millisecond)
-		}
 		ticks(t, a)
-		since(time.Now(), Shared)
+		since(time.Now(), true)
 	})
 }
 
@@ -131,7 +96,7 @@ func TestKnownIsNeverLessThanExpected(t *testing.T) {
 	}
 }
 
-func TestEveryRefusalLeadsToLocalWithOneLinePerRung(t *testing.T) {
+func TestEveryRefusalMakesALocalReplicaAndIsLoggedOnce(t *testing.T) {
 	for _, says := range []string{
 		"NOAUTH Authentication required.", "NOPERM this user has no permissions to run the 'evalsha' command",
 		"LOADING Redis is loading the dataset in memory", "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
@@ -148,16 +113,16 @@ func TestEveryRefusalLeadsToLocalWithOneLinePerRung(t *testing.T) {
 				before := a.log.count("\n")
 				r.SetError(says)
 				time.Sleep(time.Minute)
-				if a.Mode() != Local || !a.Mine("small", "b0") || a.Replicas() != 2 {
-					t.Errorf("%s, knows %d", a.Mode(), a.Replicas())
+				if a.Sharing() || !a.Mine("small", "b0") || a.Replicas() != 2 {
+					t.Errorf("%s, knows %d", a.Level(), a.Replicas())
 				}
-				if n := a.log.count("\n") - before; n != 2 || a.log.count(strings.Fields(says)[0]) != 2 {
+				if n := a.log.count("\n") - before; n != 1 || a.log.count(strings.Fields(says)[0]) != 1 {
 					t.Errorf("%d lines, of which %d tell why", n, a.log.count(strings.Fields(says)[0]))
 				}
 				r.SetError("")
 				time.Sleep(1500 * time.Millisecond)
-				if a.Mode() != Shared || len(a.Members()) != 2 || a.log.count("\n")-before != 3 {
-					t.Errorf("%s with %v after %d lines", a.Mode(), a.Members(), a.log.count("\n")-before)
+				if !a.Sharing() || len(a.Members()) != 2 || a.log.count("\n")-before != 2 {
+					t.Errorf("%s with %v after %d lines", a.Level(), a.Members(), a.log.count("\n")-before)
 				}
 			})
 		})
@@ -170,7 +135,7 @@ func TestAFullRedisStillTellsDrainsAndPlacements(t *testing.T) {
 	a, b := join(t, redistest.Background(s.Addr), "a"), join(t, redistest.Background(s.Addr), "b")
 	raw := redis.NewClient(redistest.Background(s.Addr))
 	t.Cleanup(func() { _ = raw.Close() })
-	redistest.Within(t, 5*time.Second, "both share", func() bool { ticks(t, a, b); return a.Mode() == Shared && b.Mode() == Shared && len(b.Members()) == 2 })
+	redistest.Within(t, 5*time.Second, "both share", func() bool { ticks(t, a, b); return a.Sharing() && b.Sharing() && len(b.Members()) == 2 })
 	a.Place("small", placements(1))
 	ticks(t, a)
 	if err := a.drain(t, "b0", 0); err != nil {
@@ -182,18 +147,18 @@ func TestAFullRedisStillTellsDrainsAndPlacements(t *testing.T) {
 	}
 	b.Publish("small", "b1", busy(time.Now(), 0.5))
 	b.Place("small", placements(1))
-	redistest.Within(t, 5*time.Second, "it does not share, and hears", func() bool {
+	redistest.Within(t, 5*time.Second, "it hears", func() bool {
 		ticks(t, b)
-		return b.Mode() != Shared && b.small.drains()["b0"] == "why" && len(b.small.places()) == 1
+		return b.small.drains()["b0"] == "why" && len(b.small.places()) == 1
 	})
-	redistest.Within(t, 5*time.Second, "it works alone", func() bool { ticks(t, b); return b.Mode() == Local && b.Mine("small", "b0") })
-	if n := b.log.count("\n") - before; n != 2 || b.log.count("ZADD: OOM command not allowed") == 0 { // one may tell of a stall
+	redistest.Within(t, 5*time.Second, "it works alone", func() bool { ticks(t, b); return !b.Sharing() && b.Mine("small", "b0") })
+	if n := b.log.count("\n") - before; n != 1 || b.log.count("ZADD: OOM command not allowed") == 0 {
 		t.Errorf("%d lines, of which %d tell why", n, b.log.count("ZADD: OOM command not allowed"))
 	}
 	if err := raw.ConfigSet(t.Context(), "maxmemory", "0").Err(); err != nil {
 		t.Fatal(err)
 	}
-	redistest.Within(t, 5*time.Second, "both share", func() bool { ticks(t, a, b); return b.Mode() == Shared && len(b.Members()) == 2 })
+	redistest.Within(t, 5*time.Second, "both share", func() bool { ticks(t, a, b); return b.Sharing() && len(b.Members()) == 2 })
 }
 
 func TestAReadOnlyRedisStillTellsDrainsAndIsDialedAnew(t *testing.T) {
@@ -213,14 +178,14 @@ func TestAReadOnlyRedisStillTellsDrainsAndIsDialedAnew(t *testing.T) {
 	}
 	redistest.Within(t, 5*time.Second, "it is told why it does not share, and hears", func() bool {
 		ticks(t, a)
-		return a.Mode() != Shared && a.small.drains()["b0"] == "why" && a.log.count("READONLY") > 0
+		return !a.Sharing() && a.small.drains()["b0"] == "why" && a.log.count("READONLY") > 0
 	})
 	redistest.Within(t, 5*time.Second, "it dials anew", func() bool {
 		ticks(t, a)
 		info, err := raw.Info(t.Context(), "stats").Result()
 		return err == nil && strings.Contains(info, "total_connections_received:") && !strings.Contains(info, "total_connections_received:0\r")
 	})
-	if n := a.log.count("READONLY"); n > 2 { // one for each level
+	if n := a.log.count("READONLY"); n > 1 {
 		t.Errorf("%d lines tell why", n)
 	}
 }

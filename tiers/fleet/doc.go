@@ -9,9 +9,8 @@
 // - Every replica finds that Redis lost data, and orders drains again (Options.Lost is for others).
 // All times in Redis come from Redis' clock. A replica's clock measures only ages, so it may be wrong by
 // hours. If Redis' clock jumps, the ownership is unclear for one tick: backends have two owners or none is
-// known (pools then scrape for themselves); texts of that tick are told again at once. The [Mode] of this
-// replica is its degradation level: shared; degraded after the first failed tick; local after 1.5 s without a
-// good tick. It is shared again after three good ticks in a row and half a second. A tick whose heartbeat Redis refuses (it is full, read-only, loading) has
+// known (pools then scrape for themselves); texts of that tick are told again at once. A replica
+// is alone after 1.5 s without a good tick ([Fleet.Sharing]). A tick whose heartbeat Redis refuses (it is full, read-only, loading) has
 // failed; data that it still returns (drains, placements) is used. The age of received data is exact up to a
 // round trip. From the scrape to the last replica it takes up to two ticks. With scrapes every s, a received
 // reading is up to s + 2 ticks old when the next one replaces it.

@@ -45,8 +45,8 @@ func (f *Fleet) take(c call, err error, well bool) {
 	}
 }
 
-// countProblem counts a problem with a key, and logs its beginning and its end. A failed heartbeat is logged as a change of
-// mode, and the same problem of other keys is not logged.
+// countProblem counts a problem with a key, and logs its beginning and its end. While the heartbeat fails,
+// the same problem of other keys is not logged.
 func (f *Fleet) countProblem(kind, key string, err error) {
 	if err != nil {
 		f.metrics.errors.WithLabelValues(kind).Inc()

@@ -89,12 +89,10 @@ type Fleet struct {
 	retake atomic.Bool // texts are taken again, because there are new pools
 
 	// Used only by the goroutine that ticks.
-	degradation    degradation
 	fewerSince     time.Time // since when fewer replicas than known are live
-	detector       *calls.Detector
+	detector       detector
 	heartbeatError error // why the last tick's heartbeat failed
-	modeLogged     bool  // the first mode was logged
-	mode           Mode  // last logged mode
+	logged         *bool // whether it was shared, as last logged
 	clock          clock
 	tidied         time.Time
 	taken          map[string]string // texts as last read, by topic and field
@@ -144,7 +142,7 @@ func New(o Options) *Fleet {
 		redis: o.Redis, self: o.Replica, hashes: o.Hashes, interval: o.Interval, log: o.Logger,
 		wakeup: make(chan struct{}, 1), problems: map[string]bool{}, expect: max(o.Expect, 1),
 		orders: map[string]*order{}, readings: map[string]pressure.Reading{}, topics: map[string]*Topic{},
-		lost: o.Lost, detector: calls.NewDetector(keyRun), metrics: newMetrics(o.Registerer), startedAt: time.Now(), tidied: time.Now(),
+		lost: o.Lost, metrics: newMetrics(o.Registerer), startedAt: time.Now(), tidied: time.Now(),
 	}
 	f.pools.Store(&pools{})
 	if o.Redis != nil {
@@ -182,23 +180,33 @@ func (f *Fleet) pool(name string) *pool { return f.pools.Load().byName[name] }
 // and none is not. It reads memory only, about 0.1 µs with 50 replicas.
 func (f *Fleet) Mine(pool, backend string) bool {
 	v := f.view.Load()
-	return v.mode(time.Now()) == Local || len(v.members) == 1 || v.owner(pool, backend) == f.self
+	return !v.shared(time.Now()) || len(v.members) == 1 || v.owner(pool, backend) == f.self
 }
 
-// Mode is the degradation level of this replica now. It reads memory only.
-func (f *Fleet) Mode() Mode { return f.view.Load().mode(time.Now()) }
+// Sharing reports whether the replicas share their state now: a tick was good within the last 1.5 s. It reads memory only.
+func (f *Fleet) Sharing() bool { return f.view.Load().shared(time.Now()) }
 
-// Since is when that mode was entered, by this replica's clock.
-func (f *Fleet) Since() time.Time {
-	v := f.view.Load()
-	if v == nil {
-		return f.startedAt
+// Level is that as metrics and status name it: shared, or local.
+func (f *Fleet) Level() string {
+	if f.Sharing() {
+		return "shared"
 	}
-	return v.entered(time.Now())
+	return "local"
 }
 
-// LastError is why this replica is not [Shared] now, from its last tick: nil if that tick succeeded, or there
-// was none.
+// Since is since when it is so, by this replica's clock.
+func (f *Fleet) Since() time.Time {
+	switch v := f.view.Load(); {
+	case v == nil:
+		return f.startedAt
+	case v.shared(time.Now()):
+		return v.since
+	default:
+		return v.at.Add(goneAfter)
+	}
+}
+
+// LastError is why the last tick failed, nil if it did not, or there was none.
 func (f *Fleet) LastError() error { return *cmp.Or(f.lastError.Load(), new(error)) }
 
 // LostData is when it was found last that Redis had lost data, nil if it never was.
@@ -206,16 +214,13 @@ func (f *Fleet) LostData() *time.Time { return f.lostAt.Load() }
 
 // Replicas is the last known number of live replicas, including this one, and at least Options.Expect, however
 // old the information is. While Redis is unavailable, a limit for all replicas is divided by it. It increases
-// at once, and decreases only after 10 s of [Shared].
+// at once, and decreases only after 10 s of good ticks.
 func (f *Fleet) Replicas() int { return max(int(f.replicas.Load()), f.expect) }
-
-// Sharing reports whether the replicas share their state now.
-func (f *Fleet) Sharing() bool { return f.Mode() == Shared }
 
 // Members returns the sorted ids of the live replicas, including this one.
 func (f *Fleet) Members() []string {
 	v := f.view.Load()
-	if v.mode(time.Now()) == Local {
+	if !v.shared(time.Now()) {
 		return []string{f.self}
 	}
 	return slices.Clone(v.members)

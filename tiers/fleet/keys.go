@@ -11,7 +11,7 @@ import (
 const (
 	// keyReplicas is a sorted set: replica id, by the ms of its last heartbeat. All versions read it.
 	keyReplicas = "foregate:{fg}:replicas"
-	// keyRun shows whether Redis still has its data ([calls.Detector]).
+	// keyRun shows whether Redis still has its data ([detector]).
 	keyRun = "foregate:{fg}:run"
 	// keyTold is a hash of all topics: "<topic>/<field>" → the ms of its telling, and the text.
 	keyTold = "foregate:{fg}:told1"

@@ -19,33 +19,19 @@ type view struct {
 	members []string // sorted
 	hashes  []uint64 // of members
 	at      time.Time
-	level   Mode      // until it is too old
-	since   time.Time // start of that level
+	since   time.Time // of the first good tick without a longer pause since then
 }
 
 func newView(members []string, at time.Time) *view {
-	v := &view{members: members, hashes: make([]uint64, len(members)), at: at, level: Shared, since: at}
+	v := &view{members: members, hashes: make([]uint64, len(members)), at: at, since: at}
 	for i, m := range members {
 		v.hashes[i] = hash(offset, m)
 	}
 	return v
 }
 
-// mode is the degradation level at now.
-func (v *view) mode(now time.Time) Mode {
-	if v == nil || now.Sub(v.at) >= goneAfter {
-		return Local
-	}
-	return v.level
-}
-
-// entered is when the mode at now began.
-func (v *view) entered(now time.Time) time.Time {
-	if v.level != Local && v.mode(now) == Local {
-		return v.at.Add(goneAfter)
-	}
-	return v.since
-}
+// shared reports whether the view is still believed at now; nil is not.
+func (v *view) shared(now time.Time) bool { return v != nil && now.Sub(v.at) < goneAfter }
 
 // owner is the member with the highest score for a backend (rendezvous hashing): when a member leaves, only
 // its own backends get another owner.

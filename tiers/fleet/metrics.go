@@ -34,7 +34,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		}),
 		mode: f.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "foregate_redis_mode",
-			Help: "1 for the mode this replica is in: shared; degraded, Redis fails now and then or since 1.5 s at most; local, without Redis, alone.",
+			Help: "1 for the mode this replica is in: shared; local, without Redis for 1.5 s or more, alone.",
 		}, []string{"mode"}),
 		errors: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "foregate_fleet_errors_total",
@@ -48,18 +48,14 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	for _, kind := range kinds {
 		m.errors.WithLabelValues(kind)
 	}
-	m.show(Local, 1)
+	m.show(false, 1)
 	return m
 }
 
 // show sets the gauges.
-func (m *metrics) show(now Mode, replicas int) {
-	for _, mode := range modes {
-		v := 0.0
-		if mode == now {
-			v = 1
-		}
-		m.mode.WithLabelValues(mode.String()).Set(v)
+func (m *metrics) show(shared bool, replicas int) {
+	for mode, is := range map[string]bool{"shared": shared, "local": !shared} {
+		m.mode.WithLabelValues(mode).Set(map[bool]float64{true: 1}[is])
 	}
 	m.replicas.Set(float64(replicas))
 }

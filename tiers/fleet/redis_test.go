@@ -23,7 +23,7 @@ func fleetOf(t *testing.T, s *redistest.Server, ids ...string) []*member {
 func together(members []*member) func() bool {
 	return func() bool {
 		for _, m := range members {
-			if m.Mode() != Shared || len(m.Members()) != len(members) {
+			if !m.Sharing() || len(m.Members()) != len(members) {
 				return false
 			}
 		}
@@ -43,7 +43,7 @@ func TestAFrozenRedisHoldsNobody(t *testing.T) {
 	if took := time.Since(begun); took > 50*time.Millisecond {
 		t.Errorf("the queues took %v", took)
 	}
-	redistest.Within(t, 5*time.Second, "all are local", func() bool { return members[0].Mode() == Local && members[1].Mode() == Local })
+	redistest.Within(t, 5*time.Second, "all are local", func() bool { return !members[0].Sharing() && !members[1].Sharing() })
 	begun = time.Now()
 	if err := members[0].Drain(t.Context(), "small", "b0", "why", 0); err == nil || time.Since(begun) > time.Second {
 		t.Errorf("drain: %v after %v", err, time.Since(begun))

@@ -10,7 +10,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/foregate/foregate/internal/beat"
-	"github.com/foregate/foregate/internal/redis/calls"
 )
 
 // Run ticks at once and then every interval until ctx ends. Then it leaves the set of replicas, so that others take over at
@@ -66,7 +65,7 @@ func (f *Fleet) tick(ctx context.Context) {
 	for _, p := range f.pools.Load().all {
 		f.queuePlacements(t, p)
 	}
-	look := f.detector.Queue(ctx, t.pipe) // last, after everything that it is about
+	look := f.detector.queue(ctx, t.pipe) // last, after everything that it is about
 	err := f.scripts.Exec(ctx, t.pipe, deadline)
 	f.heartbeatError = err
 	if err == nil {
@@ -75,7 +74,7 @@ func (f *Fleet) tick(ctx context.Context) {
 	well := f.heartbeatError == nil
 	if !well {
 		f.metrics.errors.WithLabelValues(errRedis).Inc()
-		f.degrade()
+		f.fewerSince = time.Time{}
 	} else {
 		f.look(t, look)
 	}
@@ -83,7 +82,7 @@ func (f *Fleet) tick(ctx context.Context) {
 		f.take(c, err, well)
 	}
 	f.applyDrains(f.clock.when(time.Now()))
-	f.showMode()
+	f.showSharing()
 	for _, answer := range t.answers {
 		answer()
 	}
@@ -107,10 +106,11 @@ func (f *Fleet) followClock(t *turn, was clock) {
 }
 
 // look finds whether Redis has lost data.
-func (f *Fleet) look(t *turn, look func() (calls.Loss, error)) {
-	loss, err := look()
+func (f *Fleet) look(t *turn, look func() (bool, error)) {
+	var err error
+	t.lost, err = look()
 	f.countProblem(errRun, keyRun, err)
-	if t.lost = loss != calls.NoLoss; !t.lost {
+	if !t.lost {
 		return
 	}
 	f.metrics.lostData.Inc()
@@ -124,65 +124,42 @@ func (f *Fleet) look(t *turn, look func() (calls.Loss, error)) {
 	}
 }
 
-// degrade keeps the members of the last successful tick.
-func (f *Fleet) degrade() {
-	now := time.Now()
-	v := f.view.Load()
-	level := f.degradation.afterFailure(v.mode(now))
-	if v != nil && v.mode(now) != level {
-		older := *v
-		older.level, older.since = level, now
-		f.view.Store(&older)
-	}
-}
-
 // setMembers takes over the live members.
 func (f *Fleet) setMembers(members []string, at time.Time) {
-	now := time.Now()
-	was, since := f.Mode(), f.Since()
-	v := newView(members, at)
-	if v.level = f.degradation.afterSuccess(was, now); v.level == was {
-		v.since = since
-	} else {
-		v.since = now
+	v, now := newView(members, at), time.Now()
+	if was := f.view.Load(); was.shared(now) {
+		v.since = was.since
 	}
 	f.view.Store(v)
 	f.countReplicas(len(members), now)
 }
 
-// countReplicas records the number of live replicas of a tick. Fewer must be live for dropAfter, in mode Shared, before the
-// number decreases: after a flush or a failover they return one by one.
+// countReplicas records the number of live replicas of a good tick. Fewer must be live for dropAfter before the number decreases:
+// after a flush or a failover they return one by one.
 func (f *Fleet) countReplicas(n int, now time.Time) {
 	switch {
-	case int64(n) < f.replicas.Load() && f.Mode() == Shared && f.fewerSince.IsZero():
+	case int64(n) < f.replicas.Load() && f.fewerSince.IsZero():
 		f.fewerSince = now
-	case int64(n) >= f.replicas.Load(), now.Sub(f.fewerSince) >= dropAfter && f.Mode() == Shared:
+	case int64(n) >= f.replicas.Load(), now.Sub(f.fewerSince) >= dropAfter:
 		f.replicas.Store(int64(n))
-		f.fewerSince = time.Time{}
-	case f.Mode() != Shared:
 		f.fewerSince = time.Time{}
 	}
 }
 
-// showMode exports the mode, and logs a change.
-func (f *Fleet) showMode() {
-	mode, members := f.Mode(), f.Members()
-	f.metrics.show(mode, len(members))
-	why := f.heartbeatError
+// showSharing exports whether replicas share, and logs a change.
+func (f *Fleet) showSharing() {
+	shared, members, why := f.Sharing(), f.Members(), f.heartbeatError
+	f.metrics.show(shared, len(members))
 	f.lastError.Store(&why)
-	if f.modeLogged && mode == f.mode {
+	if f.logged != nil && *f.logged == shared {
 		return
 	}
-	e := f.log.Warn().Err(f.heartbeatError)
-	what := "fleet: who else lives cannot be read from Redis; this replica works alone"
-	switch mode {
-	case Shared:
-		e, what = f.log.Info(), "fleet: shared with others through Redis"
-	case Degraded:
-		what = "fleet: who else lives cannot be read from Redis; the last members are believed for 1.5 s"
+	f.logged = &shared
+	e, what := f.log.Info(), "fleet: shared with others through Redis"
+	if !shared {
+		e, what = f.log.Warn().Err(why), "fleet: who else lives cannot be read from Redis; this replica works alone"
 	}
-	e.Str("mode", mode.String()).Int("replicas", len(members)).Int("known", f.Replicas()).Str("replica", f.self).Msg(what)
-	f.modeLogged, f.mode = true, mode
+	e.Int("replicas", len(members)).Int("known", f.Replicas()).Str("replica", f.self).Msg(what)
 }
 
 // queueHeartbeat queues the heartbeat, whose reply has Redis' time, an error text, and the live replicas.
@@ -221,10 +198,9 @@ func (f *Fleet) receiveHeartbeat(t *turn, heartbeat *redis.Cmd) error {
 	return nil
 }
 
-// dueToTidy reports whether it is this replica's turn to delete unused fields.
+// dueToTidy reports after a good tick whether it is this replica's turn to delete unused fields.
 func (f *Fleet) dueToTidy(at time.Time) bool {
-	v := f.view.Load()
-	return v.mode(at) == Shared && v.members[0] == f.self && at.Sub(f.tidied) >= tidyEvery
+	return f.view.Load().members[0] == f.self && at.Sub(f.tidied) >= tidyEvery
 }
 
 // tidy deletes unused fields. They were just read; what is told or drained in this moment may be lost: texts are told again.

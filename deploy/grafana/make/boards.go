@@ -1,10 +1,10 @@
 package main
 
 // levels are the degradation levels, by their number in the panels.
-var levels = map[int]word{0: {"local", "red"}, 1: {"degraded", "yellow"}, 2: {"shared", "green"}}
+var levels = map[int]word{0: {"local", "red"}, 1: {"shared", "green"}}
 
 // level is that number.
-const level = `2 * max by (instance) (foregate_redis_mode{I, mode="shared"}) + max by (instance) (foregate_redis_mode{I, mode="degraded"})`
+const level = `max by (instance) (foregate_redis_mode{I, mode="shared"})`
 
 // served are the results of a look-up that saved a generation.
 const served = `result=~"hit|local|coalesced"`
@@ -30,7 +30,7 @@ func overview() board {
 				stat("Open breakers", "short", "Backends whose breaker is open or half-open on some replica.",
 					q(`count(max by (pool, backend) (foregate_breaker_state{I}) > 0) or vector(0)`, "breakers")).over(1, 3),
 				stat("Fullest KV memory", "percentunit", "Of all backends.", q(`max(foregate_backend_kv_usage{I})`, "KV")).over(0.85, 0.9),
-				stat("Degradation level", "short", "The lowest of all replicas.", q(`min(`+level+`)`, "level")).named(levels).under(2, 1),
+				stat("Degradation level", "short", "The lowest of all replicas.", q(`min(`+level+`)`, "level")).named(levels).under(1, 1),
 				stat("Alerts", "short", "Alerts of Foregate that fire.", q(`count(ALERTS{alertname=~"Foregate.+", alertstate="firing"}) or vector(0)`, "firing")).over(1, 3),
 			}},
 			{"Traffic", []panel{
@@ -54,7 +54,7 @@ func overview() board {
 					q(`min(route:foregate_slo_duration_seconds{route=~"$route"})`, "objective")),
 			}},
 			{"Replicas", []panel{
-				states("Degradation level", "shared; degraded: Redis fails now and then; local: without Redis.", levels, q(level, "{{instance}}")).size(8, 7).under(2, 1),
+				states("Degradation level", "shared; local: without Redis.", levels, q(level, "{{instance}}")).size(8, 7).under(1, 1),
 				lines("Requests under way", "short", "By replica.", q(`sum by (instance) (foregate_requests_in_flight{I})`, "{{instance}}")).size(8, 7),
 				lines("Replicas known", "short", "How many replicas each one knows of; where they differ some do not hear of the others.",
 					q(`min by (instance) (foregate_fleet_replicas{I})`, "{{instance}}")).size(8, 7),

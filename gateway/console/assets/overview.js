@@ -208,7 +208,7 @@ const toneOf = {
   'tile-redis': (v) => (v === 'local' ? 'bad' : v !== 'shared' && v && 'warn'),
 };
 
-const levels = { shared: 'replicas share state', degraded: 'slow or failing', local: 'replicas work alone' };
+const levels = { shared: 'replicas share state', local: 'replicas work alone' };
 const share = (s, keys) => keys.reduce((n, k) => n + (s.requests[k] ?? 0), 0) / sum(s.requests);
 
 function makeTiles(root) {

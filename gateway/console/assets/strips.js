@@ -51,7 +51,7 @@ export function mix(root, outcomes) {
 }
 
 const breakerWords = ['closed', 'half-open', 'open'];
-const tones = { shared: 'good', degraded: 'warn', local: 'bad', closed: 'good', 'half-open': 'warn', open: 'bad', none: 'good' };
+const tones = { shared: 'good', local: 'bad', closed: 'good', 'half-open': 'warn', open: 'bad', none: 'good' };
 
 /** Rows of states: backends of each pool now; over time Redis, classes that are shed, breakers that are or were not closed. */
 export class States {

@@ -9,6 +9,4 @@
 // deny. A Redis that does not know a script says NOSCRIPT: it was restarted, another server took over, or the slot moved. A
 // [Runner] then loads its scripts and sends again what was not run. go-redis panics at some malformed replies: what runs in the
 // caller's goroutine panics there, and the caller recovers; [Runner.Load] recovers in those that go-redis starts.
-//
-// A [Detector] finds that Redis has lost data.
 package calls
