@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -242,12 +241,4 @@ foregate_breaker_state{backend="a",pool="big"} %d
 			t.Errorf("lint: %v, %v", problems, err)
 		}
 	})
-}
-
-type history struct {
-	t       *testing.T
-	rng     *rand.Rand
-	s       *Set
-	step    int
-	permits []*Permit
 }

@@ -6,13 +6,9 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
-	"strings"
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/rs/zerolog"
 
 	"github.com/foregate/foregate/tiers/world"
 )
@@ -162,27 +158,7 @@ func (e *exchange) set(change func()) {
 type member struct {
 	*Set
 	id   string
-	log  *lines
-	reg  *prometheus.Registry
 	stop func()
-}
-
-// lines is a log that may be read while it is written.
-type lines struct {
-	mu sync.Mutex
-	b  strings.Builder
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lines) count(what string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Count(l.b.String(), what)
 }
 
 // members is the pool big of these tests.
@@ -203,11 +179,11 @@ func fleetOf(t *testing.T, n int, w *site) (*exchange, []*member) {
 func (e *exchange) join(t *testing.T, id string, w *site) *member {
 	t.Helper()
 	wakes := make(chan struct{}, 1)
-	m := &member{id: id, log: &lines{}, reg: prometheus.NewPedanticRegistry()}
+	m := &member{id: id}
 	m.Set = set(Options{
-		Logger: zerolog.New(m.log), Registerer: m.reg, Replica: id,
-		Probe: func(_ context.Context, _, backend string) error { return w.probe(id, backend) },
-		Mine:  func(_, name string) bool { return e.owns(id, name) },
+		Replica: id,
+		Probe:   func(_ context.Context, _, backend string) error { return w.probe(id, backend) },
+		Mine:    func(_, name string) bool { return e.owns(id, name) },
 		Wake: func() {
 			select {
 			case wakes <- struct{}{}:

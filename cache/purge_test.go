@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -262,26 +261,6 @@ func TestWhatNobodyKnowsAnyMoreOrMakesNoSenseIsAPurgeOfEverything(t *testing.T) 
 	})
 }
 
-func TestReplicasThatStartAtOnceAgreeWhenEverythingWasPurged(t *testing.T) {
-	redistest.Each(t, func(t *testing.T, addr string, _ *redis.Client) {
-		var wg sync.WaitGroup
-		var got [8]*Store
-		for i := range got {
-			got[i] = freshAt(t, addr)
-			wg.Go(func() { running(t, got[i]) })
-		}
-		wg.Wait()
-		redistest.Within(t, 10*time.Second, "they agree", func() bool {
-			first, ok := got[0].Epochs("acme", "m")
-			for _, s := range got {
-				e, heard := s.Epochs("acme", "m")
-				ok = ok && heard && e == first
-			}
-			return ok && first.All > 0
-		})
-	})
-}
-
 func TestWithoutReadingsWhatIsSharedRestsAfterASecondAndCopiesAfterTen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewStore(Options{Redis: redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})})
@@ -303,17 +282,6 @@ func TestWithoutReadingsWhatIsSharedRestsAfterASecondAndCopiesAfterTen(t *testin
 			t.Errorf("Redis is asked: %s", found)
 		}
 	})
-}
-
-func TestAReadingWhileAPurgeIsWrittenIsLeftOut(t *testing.T) {
-	s := NewStore(Options{Redis: redistest.Client(t, redistest.OnRequests("127.0.0.1:1"))})
-	s.ReadEpochs(map[string]string{"all": "3"}, nil, time.Now())
-	s.purges.mu.Lock()
-	s.ReadEpochs(map[string]string{"all": "4"}, nil, time.Now())
-	s.purges.mu.Unlock()
-	if e, _ := s.Epochs("a", "m"); e.All != 3 {
-		t.Errorf("%+v", e)
-	}
 }
 
 func TestScopesThatRedisCouldNotBeToldAreBounded(t *testing.T) {

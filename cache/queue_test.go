@@ -114,18 +114,3 @@ func TestAFullRedisIsReadAndWhatCannotBeKeptIsDropped(t *testing.T) {
 		t.Error("it is left alone")
 	}
 }
-
-func TestNoAnswerIsKeptForLongerThanItsTime(t *testing.T) {
-	r := redistest.Start(t)
-	s := storeAt(t, r.Addr)
-	running(t, s)
-	raw := r.Client
-	for i, ttl := range []time.Duration{0, 1, time.Millisecond, 10 * time.Second, 24 * time.Hour} {
-		done := make(chan struct{})
-		s.Put(keyNo(i), answerOf(keyNo(i), 10), ttl, func() { close(done) })
-		<-done
-		if left := raw.PTTL(t.Context(), keyNo(i).Name()).Val(); left > max(ttl, time.Millisecond) || ttl > time.Second && left < ttl*8/10 {
-			t.Errorf("%v: it is kept for %v", ttl, left)
-		}
-	}
-}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/cache"
-	"github.com/foregate/foregate/internal/redis/calls"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
 )
@@ -23,7 +22,6 @@ type request struct {
 	record *Record
 
 	cfg       cache.Config // settings at its arrival
-	patience  calls.Waited // how long it has waited for Redis
 	bypass    bool         // the cache is not used
 	key       cache.Key    // zero with bypass
 	tier      string       // of the key
@@ -47,7 +45,6 @@ func (p *Pipeline) Answer(ctx context.Context, in Arrival, to Sink, record *Reco
 			return err
 		}
 	}
-	ctx = calls.WithWaited(ctx, &q.patience)
 	if q.coalesces() {
 		if s := p.o.Generations.join(q.generation()); s != nil {
 			return q.share(ctx, s)

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"regexp"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -253,59 +251,6 @@ func TestAKeyOfAnotherTypeRefusesNobodyWithAShare(t *testing.T) {
 	})
 }
 
-func TestLimitsAndBudgetsCostFourCommandsTogether(t *testing.T) {
-	s := redistest.Start(t)
-	r := join(t, patientOptions(s.Addr), 1, patient) // it does not run: every call is a request's
-	a := Request{Tenant: "acme", Tokens: 1, USD: 0.001, Limit: Limit{RPM: 1e6, TPM: 1e6, Concurrent: 5, HighShare: 0.2}, Budgets: []identity.Budget{
-		tokensPer(1e6, identity.Hour), tokensPer(1e6, identity.Day), tokensPer(1e6, identity.Month),
-		{NanoUSD: 1e12, Per: identity.Hour}, {NanoUSD: 1e12, Per: identity.Day}, {NanoUSD: 1e12, Per: identity.Month},
-	}}
-	calls := func() (n int) {
-		for _, m := range regexp.MustCompile(`cmdstat_(evalsha|time|hgetall|hset|pexpire|hmget|hdel|get|set):calls=(\d+)`).FindAllStringSubmatch(s.Do("INFO", "commandstats").(string), -1) {
-			i, _ := strconv.Atoi(m[2])
-			n += i
-		}
-		return n
-	}
-	r.settle(t, a, 1) // which loads the script
-	before := calls()
-	for range 10 {
-		r.settle(t, a, 1)
-	}
-	if got := calls() - before; got < 40 || got > 41 { // the expiry is set once a minute
-		t.Errorf("%d commands for 10 requests", got)
-	}
-}
-
-func TestALimitAndABudgetCostFewBytes(t *testing.T) {
-	s := redistest.Start(t)
-	bytes := func() (n int) {
-		for _, m := range regexp.MustCompile(`total_net_(?:in|out)put_bytes:(\d+)`).FindAllStringSubmatch(s.Do("INFO", "stats").(string), -1) {
-			i, _ := strconv.Atoi(m[1])
-			n += i
-		}
-		return n
-	}
-	for _, c := range []struct {
-		a    Request
-		most int
-	}{
-		{Request{Tenant: "acme", Tokens: 300, Limit: Limit{RPM: 6000, TPM: 1e6, HighShare: 0.2}}, 240},
-		{Request{Tenant: "beta", Tokens: 300, USD: 0.001, Budgets: []identity.Budget{tokensPer(1e9, identity.Month)}}, 290},
-	} {
-		r := join(t, patientOptions(s.Addr), 1, patient) // it does not run: every call is a request's
-		r.settle(t, c.a, 200)
-		began := bytes()
-		own := bytes() - began
-		for range 10 {
-			r.settle(t, c.a, 200)
-		}
-		if got := (bytes() - began - 2*own) / 10; got > c.most {
-			t.Errorf("%s: %d bytes for each request, want %d at most", c.a.Tenant, got, c.most)
-		}
-	}
-}
-
 func TestTheStatesOfManyTenantsAreReadTogetherAndChangeNothing(t *testing.T) {
 	s := redistest.Start(t, "--maxclients", "1000")
 	fleet := fleetOf(t, s.Addr)
@@ -341,60 +286,5 @@ func TestTheStatesOfManyTenantsAreReadTogetherAndChangeNothing(t *testing.T) {
 	s.Kill()
 	if got := fleet[1].States(t.Context(), list[:3]); got[0][0].Shared || len(got[2]) != 2 {
 		t.Errorf("without Redis: %+v", got)
-	}
-}
-
-// TestRedisMayBeKilledBetweenReserveAndSettle kills Redis under load, and brings it back without data or with those of
-// some time ago. Nothing is counted twice, nothing is lost, and the budget holds.
-func TestRedisMayBeKilledBetweenReserveAndSettle(t *testing.T) {
-	if testing.Short() {
-		t.Skip("a long test: make test-long")
-	}
-	for _, old := range []bool{false, true} {
-		t.Run("with old data "+strconv.FormatBool(old), func(t *testing.T) {
-			t.Parallel()
-			s := redistest.Start(t, "--maxclients", "1000")
-			fleet := fleetOf(t, s.Addr)
-			b := tokensPer(30_000, identity.Month)
-			a := Request{Tenant: "acme", Budgets: []identity.Budget{b}, Tokens: 20}
-			held := make([]*Reservation, len(fleet))
-			for i, r := range fleet {
-				r.settle(t, a, 10)
-				held[i] = r.enter(t, a) // which are settled after the loss
-			}
-			if old {
-				s.Do("SAVE")
-			}
-			ended := make(chan int64, 1)
-			go func() { ended <- load(t, fleet, a, 400, func() int { return 20 }) }()
-			redistest.Eventually(t, "a part is spent", func() bool { return fleet[0].used(t, "acme", b).Used > 5000 })
-			s.Kill()
-			redistest.Eventually(t, "Redis is left alone", func() bool { return fleet[0].asker.Away() && fleet[1].asker.Away() && fleet[2].asker.Away() })
-			for _, g := range held {
-				g.Settle(10, 0)
-			}
-			s.Restart()
-			used := <-ended + int64(len(fleet)*20)
-			if used > b.Tokens+12*20 { // twelve clients with one request in flight each
-				t.Errorf("%d tokens were used of %d", used, b.Tokens)
-			}
-			redistest.Eventually(t, "the replicas have returned", func() bool {
-				for _, r := range fleet {
-					if r.asker.Away() || !r.used(t, "acme", b).Shared {
-						return false
-					}
-				}
-				return true
-			})
-			for _, r := range fleet {
-				if st := r.used(t, "acme", b); st.Used > used {
-					t.Errorf("a replica sees %d, and %d were used", st.Used, used)
-				}
-				r.stop()
-			}
-			if p := storedOf(t, s.Client, "acme"); p.settled[ofTokens] != used || p.reserved != (cost{}) {
-				t.Errorf("Redis has %+v, and %d were used", p, used)
-			}
-		})
 	}
 }

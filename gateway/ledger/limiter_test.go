@@ -310,42 +310,6 @@ func TestWhoWaitsAsToldHasAPlaceOfItsOwn(t *testing.T) {
 	}
 }
 
-// Whoever sends little, such as one coding agent, is told to wait, and longer each time, before it is told to stop.
-func TestATenantThatSendsLittleIsToldToWaitInTurn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := join(t, nil, 1)
-		r.enter(t, Request{Tenant: "acme"})
-		r.enter(t, Request{Tenant: "beta"})
-		advice := func(tenant string, wait time.Duration) float64 {
-			got, told := r.AdviseRetry(tenant, false, wait)
-			if !told {
-				return -1
-			}
-			return got.Round(100 * time.Millisecond).Seconds()
-		}
-		for i, want := range []float64{1, 15.4, 29.9, 44.3, -1, -1} {
-			if got := advice("acme", time.Second); got != want {
-				t.Errorf("refusal %d: told to wait %v s, want %v", i, got, want)
-			}
-		}
-		if got := advice("beta", 0); got != 0 {
-			t.Errorf("another tenant has no budget of its own: %v", got)
-		}
-		time.Sleep(20 * time.Second)
-		if got := advice("acme", time.Second); got < 35 || got > 45 {
-			t.Errorf("a place that came nearer is at %v s", got)
-		}
-		time.Sleep(time.Minute)
-		for i := range 10 { // it obeys, and is refused each time
-			got := advice("acme", time.Second)
-			if got < 1 || got > 15 {
-				t.Errorf("wait %d: %v s", i, got)
-			}
-			time.Sleep(time.Duration(got * float64(time.Second)))
-		}
-	})
-}
-
 func TestTenantsAreBoundedAndOneWithRequestsUnderWayIsNotForgotten(t *testing.T) {
 	r := join(t, nil, 1)
 	busy := Request{Tenant: "busy", Limit: Limit{Concurrent: 1}}

@@ -2,9 +2,7 @@ package ledger
 
 import (
 	"context"
-	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -47,60 +45,6 @@ func TestThreeReplicasAtARealRedisAdmitOneLimit(t *testing.T) {
 	least, maxSlots := c*(2*time.Second).Minutes()+burst, c*time.Since(begun).Minutes()+burst
 	if got := float64(let.Load()); got < 0.85*least || got > 1.02*maxSlots { // a machine that stalls lets some of it pass unused
 		t.Errorf("%v let in, want %v to %v", got, least, maxSlots)
-	}
-}
-
-func TestALimitCostsOneRoundTripAndNoneWithoutIt(t *testing.T) {
-	s := redistest.Start(t)
-	r := join(t, redistest.OnRequests(s.Addr), 3, patient)
-	a := Request{Tenant: "acme", Limit: Limit{RPM: 600_000, TPM: 6_000_000, Concurrent: 100, HighShare: 0.2}, Tokens: 10, High: true}
-	redistest.Within(t, 5*time.Second, "a request is counted in Redis", func() bool { r.ask(t, a); return r.limitResults(calls.ResultShared) > 0 })
-	before, dials := r.writes.Load(), r.dials.Load()
-	for range 100 {
-		r.ask(t, a)
-	}
-	r.refused(t, Request{Tenant: "acme", Limit: Limit{TPM: 5}, Tokens: 6})
-	if got := r.writes.Load() - before; got > 100+r.dials.Load()-dials { // a connection says HELLO first
-		t.Errorf("%d round trips for 100 requests", got)
-	}
-	before = r.writes.Load()
-	for range 100 {
-		r.ask(t, Request{Tenant: "acme"})
-		r.ask(t, Request{Tenant: "beta", Limit: Limit{Concurrent: 5}})
-	}
-	if got := r.writes.Load() - before; got != 0 {
-		t.Errorf("%d round trips without a limit per minute", got)
-	}
-}
-
-func TestCorrectionsAreBatched(t *testing.T) {
-	s := redistest.Start(t)
-	r := join(t, redistest.OnRequests(s.Addr), 1, patient)
-	const n = 500
-	var grants []*Reservation
-	for i := range n {
-		grants = append(grants, r.enter(t, Request{Tenant: fmt.Sprint("t", i), Limit: Limit{TPM: 60_000}, Tokens: 6000}))
-	}
-	raw := s.Client
-	if err := raw.ScriptFlush(t.Context()).Err(); err != nil { // it is loaded again
-		t.Fatal(err)
-	}
-	before, dials := r.writes.Load(), r.dials.Load()
-	for _, g := range grants {
-		g.Settle(0, 0)
-	}
-	r.flush(t.Context())
-	if got := r.writes.Load() - before - (r.dials.Load() - dials); got > 10 {
-		t.Errorf("%d round trips for %d corrections", got, n)
-	}
-	for i := range n {
-		if levels := raw.HGet(t.Context(), fmt.Sprint(keyTenant, "t", i), "levels").Val(); !strings.HasSuffix(levels, " 0.000000 0.000000 0.000000") {
-			t.Fatalf("tenant %d owes %q", i, levels)
-		}
-	}
-	ttl, err := raw.PTTL(t.Context(), keyTenant+"t0").Result()
-	if err != nil || ttl <= maxLevel*time.Minute || ttl > expiry {
-		t.Errorf("the key expires after %v, %v", ttl, err)
 	}
 }
 

@@ -381,22 +381,6 @@ func TestAmountsAreExactDecimals(t *testing.T) {
 	}
 }
 
-func FuzzAmounts(f *testing.F) {
-	f.Add("0.000000001")
-	f.Add("-12.5")
-	f.Fuzz(func(t *testing.T, text string) {
-		var n Nanos
-		if json.Unmarshal([]byte(text), &n) != nil {
-			return
-		}
-		b, err := json.Marshal(n)
-		var again Nanos
-		if err != nil || json.Unmarshal(b, &again) != nil || again != n {
-			t.Errorf("%q: %d is written as %s: %d, %v", text, n, b, again, err)
-		}
-	})
-}
-
 func FuzzFieldsOfUsage(f *testing.F) {
 	f.Add("r|acme|llama-3", "1 2 3")
 	f.Add("o|0123456789abcdef|acme|a|b", "9007199254740991 -1")
