@@ -128,7 +128,7 @@ func (r *Recorder) answered(o Outcome) {
 // judged counts a verdict, which is told with every answer and given once: what the
 // cache gives again was judged before.
 func (r *Recorder) judged(o Outcome) {
-	if o.Acceptance == "bypassed" && (o.Reason == "no_saving" || o.Reason == "ttft") {
+	if o.Acceptance == "bypassed" && (o.Reason == "no_saving" || o.Reason == "low_agreement") {
 		r.t.Guarded++
 	}
 	if o.TargetChecked {

@@ -75,3 +75,24 @@ func TestVerifiedAnswersAreTheTargetsOwn(t *testing.T) {
 		t.Errorf("%v identical, %v of the tokens drafted, %d lost", r.Identical, r.DraftTokenShare, r.Errors)
 	}
 }
+
+// hopeless is an application with whose drafts the target does not agree; MODE varies.
+const hopeless = `
+about: x
+duration: 30m
+warmup: 20m
+deadline: 2m
+arrivals: {poisson: 2}
+prompts: [{name: chat, system: {tokens: 120, variants: 1}, question: 100, output: 60}]
+draft: {profile: a10g-8b, count: 2, usd_per_hour: 4, divergence: 1}
+target: {profile: h100-70b-fp8-tp2, count: 1, usd_per_hour: 13.76}
+settings: {cache.mode: "off", speculation.mode: MODE}
+`
+
+func TestAHopelessApplicationIsAsFastAsTheTargetAlone(t *testing.T) {
+	r, alone := row(t, scenario(t, replace(hopeless, "MODE", "risk")), 1), row(t, scenario(t, replace(hopeless, "MODE", `"off"`)), 1)
+	t.Logf("TTFT p50 %v ms, the target alone %v ms; %.3f are kept from their draft", r.TTFT50, alone.TTFT50, r.Guarded)
+	if r.Guarded < .95 || r.TTFT50 > 1.03*alone.TTFT50 {
+		t.Errorf("TTFT p50 %v ms, the target alone %v ms; %.3f are kept from their draft", r.TTFT50, alone.TTFT50, r.Guarded)
+	}
+}
