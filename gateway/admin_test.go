@@ -47,7 +47,12 @@ func (o *orders) note(ctx context.Context, what string) error {
 	return o.err
 }
 
-func (o *orders) Backends() []pool.Backend { return o.views }
+func (o *orders) Backends() []pool.Backend {
+	if o == nil {
+		return nil
+	}
+	return o.views
+}
 
 // last forgets and returns what was told.
 func (o *orders) last() string {
@@ -70,9 +75,9 @@ func twoPools() *orders {
 }
 
 // openOffice is a gateway whose fleet notes what it is told.
-func openOffice(t *testing.T, f Fleet) *bench {
+func openOffice(t *testing.T, f *orders) *bench {
 	t.Helper()
-	return startBench(t, simulator(t).URL(), func(o *Options) { o.Fleet = f })
+	return startBench(t, simulator(t).URL(), func(o *Options) { o.Replica = &replica{orders: f} })
 }
 
 func TestABackendIsDrainedByAnyOfItsNames(t *testing.T) {
@@ -308,7 +313,7 @@ func TestTheStatusTellsWhatTheGatewayAndWhatTheReplicaKnow(t *testing.T) {
 	}
 	ready := "no route can serve: no backend is up"
 	r := serving(RouteState{Route: "llama-3", State: RouteDown})
-	r.status = told
+	r.status, r.orders = told, twoPools()
 	g := startBench(t, simulator(t).URL(), func(o *Options) {
 		o.Replica, o.Settings = r, setting(t, "shed.low@llama-3", "0.7", "timeout.write", "20s", "nothing.known", "1")
 	})

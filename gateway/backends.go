@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -26,19 +25,7 @@ const (
 	maxSpotNotice  = 24 * time.Hour // longest accepted notice
 )
 
-// Fleet is what operators may do with backends. It is safe for concurrent use. A backend is named by its pool
-// and its id in Backends; one that is not there may have left and return.
-type Fleet interface {
-	// Drain stops new work on a backend, on every replica, for d; 0 means until Undrain. Running work
-	// continues. Its errors match ErrUnknownBackend, or ErrNotShared if only this replica drained it.
-	Drain(ctx context.Context, pool, backend, why string, d time.Duration) error
-	// Undrain ends a drain, with the same errors. A drain that does not exist is no error.
-	Undrain(ctx context.Context, pool, backend string) error
-	// Backends returns all backends of all pools as this replica sees them.
-	Backends() []pool.Backend
-}
-
-// Errors that a Fleet's errors may match.
+// Errors that those of [Replica.Drain] and [Replica.Undrain] may match.
 var (
 	ErrUnknownBackend = errors.New("unknown backend")
 	// ErrNotShared means that this replica carried out the action, and the other replicas could not be told.
@@ -53,7 +40,7 @@ type PoolView struct {
 
 // backends answers GET /admin/backends.
 func (g *Gateway) backends(http.ResponseWriter, *http.Request) (any, error) {
-	return map[string]any{"pools": poolViews(g.opts.Fleet.Backends())}, nil
+	return map[string]any{"pools": poolViews(g.opts.Replica.Backends())}, nil
 }
 
 // poolViews sorts backends into pools, both by name.
@@ -104,9 +91,9 @@ func (g *Gateway) backendAction(c backendAction) adminHandler {
 		ctx, cancel := untilDone(r, actionTimeout)
 		defer cancel()
 		if c.drained {
-			err = g.opts.Fleet.Drain(ctx, o.pool, o.backend, o.why, o.duration)
+			err = g.opts.Replica.Drain(ctx, o.pool, o.backend, o.why, o.duration)
 		} else {
-			err = g.opts.Fleet.Undrain(ctx, o.pool, o.backend)
+			err = g.opts.Replica.Undrain(ctx, o.pool, o.backend)
 		}
 		shared := !errors.Is(err, ErrNotShared)
 		g.logAction(r, c.name, err).Str("pool", o.pool).Str("backend", o.backend).
@@ -119,7 +106,7 @@ func (g *Gateway) backendAction(c backendAction) adminHandler {
 		}
 		answer := ActionResult{Backend: o.backend, Pool: o.pool, Drained: c.drained, Seconds: o.duration.Seconds(), Shared: shared}
 		up := func(b pool.Backend) bool { return b.Pool == o.pool && b.ID != o.backend && b.State == pool.StateUp }
-		if c.drained && !slices.ContainsFunc(g.opts.Fleet.Backends(), up) {
+		if c.drained && !slices.ContainsFunc(g.opts.Replica.Backends(), up) {
 			answer.Message = "No other backend of its pool is up. Requests that need the pool get 503."
 		}
 		if !shared {
@@ -142,7 +129,7 @@ func (g *Gateway) readAction(c backendAction, w http.ResponseWriter, r *http.Req
 	if o, err = c.read(q, body); err != nil {
 		return o, err
 	}
-	found := matchBackends(g.opts.Fleet.Backends(), o.pool, o.backend)
+	found := matchBackends(g.opts.Replica.Backends(), o.pool, o.backend)
 	switch {
 	case len(found) == 1:
 		o.pool, o.backend = found[0].Pool, found[0].ID
@@ -160,7 +147,7 @@ func (g *Gateway) unknownBackend(o backendRequest) error {
 	if o.pool != "" {
 		where = fmt.Sprintf(" in the pool %q", clip(o.pool))
 	}
-	return refuse("unknown_backend", fmt.Sprintf("There is no backend %q%s. Known are: %s.", clip(o.backend), where, backendNames(g.opts.Fleet.Backends())))
+	return refuse("unknown_backend", fmt.Sprintf("There is no backend %q%s. Known are: %s.", clip(o.backend), where, backendNames(g.opts.Replica.Backends())))
 }
 
 // readDrain reads backend, pool, for and why. The body is ignored.

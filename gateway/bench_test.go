@@ -105,7 +105,7 @@ func makeBench(t *testing.T, backend string, adjust func(*Options)) *bench {
 		Capabilities: func(string) *probe.Capabilities { return nil }, Random: func(string, tiers.Purpose) float64 { return 0.5 },
 		Routes: []tiers.Route{{Model: "llama-3", Target: target, Config: func() plan.Config { return cfg }}},
 	})
-	o := Options{Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Cascade: cascade, Identity: callers(t, identity.Options{}), Replica: &replica{}, Fleet: twoPools(),
+	o := Options{Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Cascade: cascade, Identity: callers(t, identity.Options{}), Replica: &replica{orders: twoPools()},
 		Evidence: evidence.New(evidence.Options{}), Refits: refit.New(refit.Options{}), Logger: zerolog.New(b.log),
 		Drain: Drain{Grace: 5 * time.Second}, Registerer: b.registry, Gatherer: b.registry}
 	b.endLoops = background(t, target.Run, cascade.Run)
@@ -137,6 +137,7 @@ func (open) Report(error) {}
 
 // replica is the process around a test's gateway.
 type replica struct {
+	*orders
 	health atomic.Pointer[Health] // nil: it has one route
 	status Status
 	store  *settings.Store

@@ -45,7 +45,7 @@ type Drain struct {
 }
 
 // Options wires a Gateway: the components that it calls, and its own limits. Their creator runs the components. Cascade,
-// Identity, Settings, Ledger, Replica, Fleet, Evidence and Refits are required.
+// Identity, Settings, Ledger, Replica, Evidence and Refits are required.
 type Options struct {
 	Version  string             // of the program
 	Listen   string             // address of the public listener
@@ -67,7 +67,6 @@ type Options struct {
 
 	// What the admin listener serves.
 	Replica   Replica
-	Fleet     Fleet
 	Evidence  *evidence.Store // what audits have shown
 	Refits    *refit.Refitter
 	Operators *Operators          // who may act; nil: pages are read-only, and the listener must be on loopback
@@ -108,8 +107,8 @@ var errDraining = errors.New("gateway is draining")
 
 // New wires a gateway; it does not listen before Start.
 func New(o Options) (*Gateway, error) {
-	if o.Cascade == nil || o.Identity == nil || o.Settings == nil || o.Ledger == nil || o.Replica == nil || o.Fleet == nil || o.Evidence == nil || o.Refits == nil {
-		return nil, errors.New("gateway: Options need Cascade, Identity, Settings, Ledger, Replica, Fleet, Evidence and Refits")
+	if o.Cascade == nil || o.Identity == nil || o.Settings == nil || o.Ledger == nil || o.Replica == nil || o.Evidence == nil || o.Refits == nil {
+		return nil, errors.New("gateway: Options need Cascade, Identity, Settings, Ledger, Replica, Evidence and Refits")
 	}
 	asked := o.Limits.Body
 	if o.Limits = o.Limits.withDefaults(); o.Limits.Body < asked {

@@ -116,7 +116,7 @@ func (g *Gateway) answer(from clientBody, in *admittedRequest, l *accessRecord, 
 	asked.Retain = in.reservation.Retain
 	to := g.open(l, w, r, asked.Body.Stream)
 	if t := from.translation; t != nil {
-		to.encoder, to.endsLate = t.NewEncoder(l.ID, g.opts.Cascade.MaxAnswerBytes()), t.Stored
+		to.encoder, to.endsLate = t.NewEncoder(l.ID, g.opts.Cascade.MaxBody), t.Stored
 	}
 	if l.trace.Recorded() && l.Caller.Access.Traced() {
 		l.content = receipts.NewContent(asked.Body.Kind)

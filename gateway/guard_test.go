@@ -48,7 +48,7 @@ func openGuarded(t *testing.T, local bool) (*bench, *orders, *miniredis.Miniredi
 		if !local {
 			o.Admin = "0.0.0.0:0"
 		}
-		o.Fleet, o.Replica, o.Operators = f, &replica{store: settings.NewStore(c, nil)}, crew(t)
+		o.Replica, o.Operators = &replica{orders: f, store: settings.NewStore(c, nil)}, crew(t)
 		o.Cache = cache.NewStore(cache.Options{Sealer: sealer})
 		o.Console = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, "a page") })
 	})

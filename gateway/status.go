@@ -5,9 +5,11 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/foregate/foregate/gateway/files"
 	"github.com/foregate/foregate/gateway/settings"
+	"github.com/foregate/foregate/tiers/pool"
 )
 
 // Replica is the process around a gateway. Its methods are safe for concurrent use, and the caller owns what they return.
@@ -20,6 +22,13 @@ type Replica interface {
 	Reload(ctx context.Context, dryRun bool) (ReloadResult, error)
 	// SettingsStore changes settings and has their history; nil if there is no Redis for them.
 	SettingsStore() *settings.Store
+	// Drain stops new work on a backend, on every replica, for d; 0 means until Undrain. Running work continues. A backend is
+	// named by its pool and id. Its errors match ErrUnknownBackend, or ErrNotShared if only this replica drained it.
+	Drain(ctx context.Context, pool, backend, why string, d time.Duration) error
+	// Undrain ends a drain, with the same errors. A drain that does not exist is no error.
+	Undrain(ctx context.Context, pool, backend string) error
+	// Backends returns all backends of all pools as this replica sees them.
+	Backends() []pool.Backend
 }
 
 // Status is the state of one replica, as GET /admin/status returns it. Optional parts are nil or empty if
@@ -172,7 +181,7 @@ func (g *Gateway) status(http.ResponseWriter, *http.Request) (any, error) {
 	s.Routes = health.Routes
 	requests, _ := g.bodies.usage()
 	s.InFlight = int(requests)
-	s.Pools = poolViews(g.opts.Fleet.Backends())
+	s.Pools = poolViews(g.opts.Replica.Backends())
 	s.Settings = g.settingsView(health.Routes)
 	if g.opts.Cache != nil {
 		t := g.opts.Cache.Totals()

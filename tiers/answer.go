@@ -14,7 +14,7 @@ import (
 // allow. Nothing is decided yet, and the response cache may have the answer. salt is its [Request.Salt].
 func (c *Cascade) arrive(a Arrival, salt string) *Request {
 	rt := a.Route
-	r := &Request{Arrival: a, Config: rt.Config(), Prices: rt.Prices, Services: c.services, Salt: salt, RAG: ragDigest(a.Caller.RAGHash, a.Body)}
+	r := &Request{Arrival: a, Config: rt.Config(), Prices: rt.Prices, Services: &c.Services, Salt: salt, RAG: ragDigest(a.Caller.RAGHash, a.Body)}
 	r.applySettings()
 	r.Config = r.Config.Stricter(a.Demand)
 	r.Facts = c.facts(rt, a.Body, a.Demand.Tier)
@@ -59,7 +59,7 @@ func (r *Request) findApplication() {
 // also with an error. After an error before the first byte nothing was written. After the first byte the error is a
 // *[BrokenError] or the sink's own. When the client disconnects, ctx ends and all upstream calls are cancelled.
 func (c *Cascade) answer(ctx context.Context, r *Request, to Delivery) error {
-	r.Receipt = NewReceipt(r.Body.Model, c.now())
+	r.Receipt = NewReceipt(r.Body.Model, c.World.Now())
 	c.decide(r)
 	err := r.answer(ctx, to, r.auditor(to.Confirmation))
 	c.settle(r, err)
@@ -85,10 +85,10 @@ func (c *Cascade) decide(r *Request) {
 		return
 	}
 	if t.Own.Audited {
-		c.audits.Classes.AddAudit(in.Key, r.Caller.Tenant, c.now())
+		c.audits.Classes.AddAudit(in.Key, r.Caller.Tenant, c.World.Now())
 	}
 	if r.Views.Own.New && r.Views.IsFirstTime(&r.Config.Risk) {
-		c.evidence.Drafted(in.Key, 0, 0) // start the warm-up now, not at the end of the first answer
+		c.audits.Evidence.Drafted(in.Key, 0, 0) // start the warm-up now, not at the end of the first answer
 	}
 }
 
@@ -101,13 +101,13 @@ func (r *Request) mixKey() audit.MixKey {
 func (c *Cascade) read(r *Request, in *plan.Inputs) {
 	in.Prices, in.Expected = r.TokenPrices(), c.costs.Expect(trafficClassOf(r, &r.Plan))
 	in.Cached = economy.Cached{Draft: r.Draft.Cached(&r.Needs), Target: r.Target.Cached(&r.Needs)}
-	in.Explore = c.services.Random(r.ID, DrawExplore)
+	in.Explore = c.Random(r.ID, DrawExplore)
 	if !r.Config.Mode.Audited() {
 		return
 	}
 	in.All = c.auditsAll(r.Body.Model) // before the draft exists, and by earlier audits only
 	in.Key = plan.EvidenceKeyOf(r.Config, r.Facts)
-	if r.Facts.EvidenceTenant == "" && c.audits.Classes.IsApart(in.Key, r.Caller.Tenant, c.now()) {
+	if r.Facts.EvidenceTenant == "" && c.audits.Classes.IsApart(in.Key, r.Caller.Tenant, c.World.Now()) {
 		r.Facts.EvidenceTenant = r.Caller.Tenant
 		in.Key = plan.EvidenceKeyOf(r.Config, r.Facts)
 	}
@@ -115,8 +115,8 @@ func (c *Cascade) read(r *Request, in *plan.Inputs) {
 	in.Application = r.Application
 	r.Views = c.audits.Views(in.Key, r.mixKey()).UnderLoad(&r.Config.Risk, r.Target.Load())
 	in.Views, in.Draw = &r.Views, 1
-	if c.audits.MayAudit(r.Body.Model, &r.Config.Risk, r.Views.SpareCapacity) && c.audits.Classes.MayAudit(in.Key, r.Caller.Tenant, c.now()) {
-		in.Draw = c.services.Random(r.ID, DrawAudit)
+	if c.audits.MayAudit(r.Body.Model, &r.Config.Risk, r.Views.SpareCapacity) && c.audits.Classes.MayAudit(in.Key, r.Caller.Tenant, c.World.Now()) {
+		in.Draw = c.Random(r.ID, DrawAudit)
 	}
 }
 

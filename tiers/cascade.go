@@ -60,42 +60,31 @@ type Options struct {
 
 // Cascade answers requests with the draft and target pools of their routes. It is safe for concurrent use.
 type Cascade struct {
+	Services                                       // of its requests
 	routes       atomic.Pointer[map[string]*Route] // by model; never changed, only replaced
-	services     *Services
-	now          func() time.Time // of the world
-	metrics      *metrics
 	capabilities func(pool string) *probe.Capabilities
-	evidence     audit.Evidence
 	auditsAll    func(route string) bool
-	audits       *audit.Auditor
-	costs        *economy.Statistics
+	costs        economy.Statistics
 	scarce       scarcity
 	scores       *dispatch.ScoreLimiter
 }
 
 // New returns a Cascade.
 func New(o Options) *Cascade {
-	c := &Cascade{
-		now: o.World.Now, metrics: newMetrics(o.Registerer, o.World.Now),
-		capabilities: o.Capabilities, evidence: o.Evidence, auditsAll: o.AuditsAll,
-		costs: new(economy.Statistics), scores: dispatch.NewScoreLimiter(),
+	c := &Cascade{capabilities: o.Capabilities, auditsAll: o.AuditsAll, scores: dispatch.NewScoreLimiter()}
+	c.Services = Services{
+		World: o.World, Random: o.Random, MaxBody: o.MaxBody, ContextWindow: c.contextWindow, metrics: newMetrics(o.Registerer, o.World.Now),
+		bookAudit: func(*Metadata, string, ledger.Nanos) {}, // until there is a pipeline
+		Dispatch: dispatch.New(dispatch.Options{
+			World: o.World, Upstream: o.Upstream, Queue: o.Queue, Breaker: o.Breaker, Scores: c.scores, Window: c.contextWindow, Registerer: o.Registerer,
+		}),
 	}
 	c.audits = audit.New(audit.Options{
 		World: o.World, Evidence: o.Evidence, Replicas: o.Replicas, OnPanic: func() { c.metrics.countDroppedAudit("", "panic") },
 	})
 	c.SetRoutes(o.Routes)
-	d := dispatch.New(dispatch.Options{
-		World: o.World, Upstream: o.Upstream, Queue: o.Queue, Breaker: o.Breaker, Scores: c.scores, Window: c.contextWindow, Registerer: o.Registerer,
-	})
-	c.services = &Services{
-		World: o.World, Dispatch: d, Random: o.Random, MaxBody: o.MaxBody, ContextWindow: c.contextWindow, metrics: c.metrics, audits: c.audits,
-		bookAudit: func(*Metadata, string, ledger.Nanos) {}, // until there is a pipeline
-	}
 	return c
 }
-
-// MaxAnswerBytes is the maximum of an answer that is kept as a whole.
-func (c *Cascade) MaxAnswerBytes() int64 { return c.services.MaxBody }
 
 // SetRoutes replaces the routes, each of another model, for requests that come later. A request in flight keeps its route
 // with its pools. The context length of a new target pool is read within 15 s.
@@ -157,7 +146,7 @@ func (c *Cascade) contextWindow(pool string) int {
 func (c *Cascade) Run(ctx context.Context) error {
 	c.audits.Tasks.Begin(ctx)
 	defer c.audits.Tasks.Wait()
-	for c.services.World.Sleep(ctx, time.Minute) == nil { // they have goroutines of their own
+	for c.World.Sleep(ctx, time.Minute) == nil { // they have goroutines of their own
 	}
 	return nil
 }

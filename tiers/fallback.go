@@ -38,7 +38,7 @@ func (c *Cascade) answerFallback(ctx context.Context, r *Request, fb *Fallback, 
 	rc.StartOver(plan.FallbackDecision())
 	nobody := &Metadata{Caller: identity.Caller{Tenant: r.Caller.Tenant, Priority: r.Caller.Priority}}
 	away := &Request{
-		Arrival: Arrival{Metadata: nobody, Body: body}, Receipt: rc, Lookup: r.Lookup, Config: r.Config.ForFallback(), Services: c.services,
+		Arrival: Arrival{Metadata: nobody, Body: body}, Receipt: rc, Lookup: r.Lookup, Config: r.Config.ForFallback(), Services: &c.Services,
 	}
 	away.Needs = plan.DemandOf(body, prefix.Head{}) // its prefix is nobody's here to remember
 	away.Target = Pool{Pool: fb.Pool, Tier: plan.Fallback}

@@ -294,7 +294,7 @@ func TestACopyIsNotServedForLongerThanAnswersAreKept(t *testing.T) {
 	}
 	for ttl, want := range map[time.Duration]bool{2 * time.Minute: true, 30 * time.Second: false} {
 		p := NewPipeline(PipelineOptions{Cascade: newBench(t, nil).Cascade, Store: store})
-		q := &request{Request: &Request{Services: p.services}, p: p, key: key, cacheable: true, cfg: cache.Config{TTL: ttl}}
+		q := &request{Request: &Request{Services: &p.Services}, p: p, key: key, cacheable: true, cfg: cache.Config{TTL: ttl}}
 		if e := q.local(); (e != nil) != want {
 			t.Errorf("kept for %v, made a minute ago: served %t", ttl, e != nil)
 		}

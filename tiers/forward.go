@@ -30,23 +30,23 @@ func (p *Pipeline) Forward(ctx context.Context, f Forward, to Sink, record *Reco
 		return err
 	}
 	defer func() { settle(reserved, about.used(record.Receipt), record.Receipt) }()
-	record.Receipt = NewReceipt(f.Route.Model, p.now())
+	record.Receipt = NewReceipt(f.Route.Model, p.World.Now())
 	return p.forward(ctx, &f, record.Receipt, to)
 }
 
 // forward passes a request through, and fills in its receipt.
 func (p *Pipeline) forward(ctx context.Context, f *Forward, rc *Receipt, to Sink) error {
-	r := &Request{Arrival: f.Arrival, Receipt: rc, Services: p.services}
+	r := &Request{Arrival: f.Arrival, Receipt: rc, Services: &p.Services}
 	need, cfg := f.Body.Need, f.Route.Config()
 	rc.Decision.Plan = plan.Plan{Tier: plan.Target, Reason: "passthrough"}
-	ctx, cancel := p.services.World.WithTimeout(ctx, cfg.Timeouts.Deadline(need.Prompt, need.Answer))
+	ctx, cancel := p.World.WithTimeout(ctx, cfg.Timeouts.Deadline(need.Prompt, need.Answer))
 	defer cancel()
 
 	passed := &engine.Forwarded{}
 	o := f.newRequest(cfg, p.salt(f.Route.Model, f.Caller.Tenant), passed)
 	o.Events = r.calls().Events
 	r.Enter(plan.Target)
-	x, err := p.services.Dispatch.Open(ctx, o)
+	x, err := p.Dispatch.Open(ctx, o)
 	if f, failed := errors.AsType[*engine.Failure](err); failed && f.Kind == engine.WrongModel { // no backend has what the client asks for
 		f.Kind = engine.Rejected
 		return f
@@ -132,10 +132,10 @@ func (p *Pipeline) CountTokens(ctx context.Context, in Arrival, record *Record) 
 	defer func() { settle(reserved, 0, record.Receipt) }()
 	in.Demand.Tier = plan.Target
 	r := p.arrive(in, "")
-	r.Receipt = NewReceipt(in.Body.Model, p.now())
+	r.Receipt = NewReceipt(in.Body.Model, p.World.Now())
 	r.Decision.Plan = plan.Plan{Tier: plan.Target, Reason: "count_tokens"}
 	record.Receipt = r.Receipt
-	ctx, cancel := p.services.World.WithTimeout(ctx, r.Deadline())
+	ctx, cancel := p.World.WithTimeout(ctx, r.Deadline())
 	defer cancel()
 	r.Enter(plan.Target)
 	defer r.Leave()

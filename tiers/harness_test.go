@@ -55,8 +55,8 @@ func newTestCascade(t *testing.T, rt Route) *Cascade {
 	o.Routes = []Route{rt}
 	c := New(o)
 	window := windowOf(rt.Target)
-	c.services.ContextWindow = func(string) int { return window }
-	c.services.Dispatch.Window = c.services.ContextWindow
+	c.ContextWindow = func(string) int { return window }
+	c.Dispatch.Window = c.ContextWindow
 	return c
 }
 

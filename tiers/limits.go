@@ -51,8 +51,8 @@ func (p *Pipeline) reserve(ctx context.Context, a *Metadata, need estimate, reco
 	ask := p.ledgerRequest(a)
 	ask.Tokens, ask.Answers, ask.High = need.prompt+need.answer, need.answers, a.Caller.Priority == identity.High
 	ask.USD = need.usd()
-	began := p.now()
-	defer func() { record.Limits += p.now().Sub(began) }()
+	began := p.World.Now()
+	defer func() { record.Limits += p.World.Now().Sub(began) }()
 	g, err := p.o.Ledger.Reserve(ctx, ask)
 	if refused, ok := errors.AsType[*ledger.LimitError](err); ok {
 		record.LimitStatus = refused.Status

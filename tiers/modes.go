@@ -41,7 +41,7 @@ func (c *Cascade) ServesUncheckedDrafts(rt *Route) bool {
 
 // MayScore asks whether a probe may ask a backend to score so many tokens now; leave is told what came of it.
 func (c *Cascade) MayScore(pool, backend string, tokens int) (leave func(error), err error) {
-	return c.scores.Try(pool, backend, tokens, c.services.World)
+	return c.scores.Try(pool, backend, tokens, c.World)
 }
 
 // ScoringState returns whether scoring is suspended at a pool, why, and until when.

@@ -62,12 +62,12 @@ type Pipeline struct {
 // NewPipeline wires a pipeline.
 func NewPipeline(o PipelineOptions) *Pipeline {
 	if o.Ledger == nil {
-		o.Ledger = ledger.New(ledger.Options{Now: o.Cascade.now})
+		o.Ledger = ledger.New(ledger.Options{Now: o.Cascade.World.Now})
 	}
 	if o.Salt == nil {
 		o.Salt = func(string) string { return "" }
 	}
-	o.Cascade.services.bookAudit = func(a *Metadata, route string, usd ledger.Nanos) {
+	o.Cascade.bookAudit = func(a *Metadata, route string, usd ledger.Nanos) {
 		o.Ledger.Add(&ledger.Use{Began: a.Began, Tenant: a.Caller.Tenant, Route: route, Counts: ledger.Counts{AuditUSD: usd, DraftsSaved: -usd}})
 	}
 	return &Pipeline{Cascade: o.Cascade, o: o, generate: o.Cascade.answer}

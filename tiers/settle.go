@@ -47,7 +47,7 @@ func (c *Cascade) recordWarmup(r *Request, err error) {
 	if err == nil && r.ServedByWarmup() {
 		served = 1
 	}
-	c.evidence.Drafted(t.Own.Key, made, served)
+	c.audits.Evidence.Drafted(t.Own.Key, made, served)
 }
 
 // compareWithTarget records what a drafted answer has saved: what the target alone would have cost, at the same prices, less
@@ -75,12 +75,14 @@ func (c *Cascade) fundAudits(r *Request) {
 	cost := audit.Tally{Prompt: t.Prompt, Target: t.Accepted + t.Target}.TargetCost(r.TokenPrices().Target())
 	c.audits.AddBudget(r.Body.Model, r.Config.Risk.AuditBudget*cost)
 	if r.Decision.Audit != nil && r.Finish != "" {
-		c.audits.Classes.AddAnswer(r.Decision.Audit.Own.Key, t, r.WasJudged(), c.now())
+		c.audits.Classes.AddAnswer(r.Decision.Audit.Own.Key, t, r.WasJudged(), c.World.Now())
 	}
 }
 
 // Workload returns what the requests of an evidence key are like at this replica.
-func (c *Cascade) Workload(k risk.Key) audit.Workload { return c.audits.Classes.Workload(k, c.now()) }
+func (c *Cascade) Workload(k risk.Key) audit.Workload {
+	return c.audits.Classes.Workload(k, c.World.Now())
+}
 
 // CostStatistics returns the cost statistics, for metrics and status.
-func (c *Cascade) CostStatistics() *economy.Statistics { return c.costs }
+func (c *Cascade) CostStatistics() *economy.Statistics { return &c.costs }

@@ -12,7 +12,7 @@ import (
 // interfaces are all interfaces of the product. The list is to become shorter: an interface is for two implementations, of which
 // the lab's may be one. A test's is none.
 var interfaces = strings.Fields(`
-	breaker.Local gateway.Fleet gateway.Replica gateway/clientapi.API gateway/clientapi.Encoder gateway/clientapi.Writer
+	breaker.Local gateway.Replica gateway/clientapi.API gateway/clientapi.Encoder gateway/clientapi.Writer
 	gateway/clientapi/responses.State internal/yamlfile.Reader tiers.Observer tiers.Sink tiers.Store
 	tiers/audit.Evidence tiers/discover.Resolver tiers/dispatch.Breaker tiers/dispatch.Events tiers/dispatch.Permit
 	tiers/dispatch.Queue tiers/engine.Stream tiers/engine.Upstream tiers/evidence.entryLog tiers/fleet.Pool tiers/pool.Fleet

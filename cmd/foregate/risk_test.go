@@ -37,7 +37,6 @@ import (
 // bare is a replica that knows nothing.
 type bare struct {
 	gateway.Replica
-	gateway.Fleet
 }
 
 func (bare) SettingsStore() *settings.Store { return nil }
@@ -180,7 +179,7 @@ func TestAReplicaTellsWhatAuditsHaveShown(t *testing.T) {
 		t.Fatal(err)
 	}
 	g, err := gateway.New(gateway.Options{Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Cascade: cascade, Identity: who,
-		Settings: settings.New(settings.Options{}), Ledger: ledger.New(ledger.Options{}), Replica: bare{}, Fleet: bare{}, Evidence: a.Book, Refits: refit.New(refit.Options{})})
+		Settings: settings.New(settings.Options{}), Ledger: ledger.New(ledger.Options{}), Replica: bare{}, Evidence: a.Book, Refits: refit.New(refit.Options{})})
 	if err != nil {
 		t.Fatal(err)
 	}

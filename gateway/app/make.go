@@ -242,7 +242,7 @@ func (a *App) makeGateway() (err error) {
 		Version: a.Version, Listen: f.Listen, Listener: a.Listener, TLS: a.listeners.public, Admin: a.Admin, AdminTLS: a.listeners.admin,
 		Cascade: a.cascade, Identity: a.identity, Settings: a.Settings, Ledger: a.Ledger,
 		Cache: a.Cache, Generations: a.Generations, Conversations: a.Conversations, Tracer: a.tracer, Salt: a.salt, Forward: f.Passthrough,
-		Replica: a, Fleet: a, Evidence: a.Evidence, Refits: a.refits, Operators: a.operators, Gatherer: a.Gatherer,
+		Replica: a, Evidence: a.Evidence, Refits: a.refits, Operators: a.operators, Gatherer: a.Gatherer,
 		Limits: a.clientLimits(), Scan: openai.Limits{Allow: func(route string) []string { return a.routing.Load().routes[route].AllowFields }},
 		Drain:  gateway.Drain{Delay: f.Drain.Delay, Grace: f.Drain.Grace},
 		Logger: a.Logger, Registerer: a.Registerer,
