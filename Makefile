@@ -68,7 +68,7 @@ proofs: ## The long forms of what tests show with samples: the law of the limits
 	FOREGATE_PROOFS=long .ci/with-redis $(GO) test -run AFleetOfFifty ./tiers/fleet
 
 # Nothing is shared in them but counters; the race detector goes over their samples in make race.
-exactness: ## Greedy answers are the target's own, to the token, and seams are seen by nobody: 120,000 answers without a gateway, 7,680 through one, each cut of 1,000 answers (PROOFS=short: 20 seconds).
+exactness: ## Greedy answers are the target's own, to the token, and seams are seen by nobody: 7,680 answers, each cut of 1,000 answers (PROOFS=short: 20 seconds).
 	FOREGATE_PROOFS=$(or $(PROOFS),long) $(GO) test -run 'Exactness|Seams' -timeout 60m ./tiers
 
 # One goroutine for each processor, and nothing shared.

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"unicode/utf8"
@@ -43,6 +45,8 @@ func newStage(t *testing.T) *seams {
 			Model: "m", Draft: testPool(t, "drafts", "small", draft), Target: testPool(t, "targets", "big", targets...),
 			SameTokenizer: same, Config: testConfig,
 		})
+		c.ContextWindow = func(string) int { return 100_000 }
+		c.Dispatch.Window = c.ContextWindow
 		if s.other = c; same {
 			s.same = c
 		}
@@ -229,6 +233,20 @@ func (s *seam) problems(got result) (out []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append(out, s.faults...)
+}
+
+// eachPrompt runs prove for so many prompts on all cores.
+func eachPrompt(n int, prove func(i int)) {
+	var wg sync.WaitGroup
+	var at atomic.Int64
+	for range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			for i := int(at.Add(1)) - 1; i < n; i = int(at.Add(1)) - 1 {
+				prove(i)
+			}
+		})
+	}
+	wg.Wait()
 }
 
 // TestSeamsAreSeenByNobody: an answer may change hands behind any of its tokens. What the

@@ -16,7 +16,6 @@ import (
 	"github.com/foregate/foregate/gateway/ledger"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 	"github.com/foregate/foregate/tiers/accept"
-	"github.com/foregate/foregate/tiers/dialect"
 	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/openai"
@@ -53,28 +52,7 @@ func newTestCascade(t *testing.T, rt Route) *Cascade {
 	t.Helper()
 	o := testOptions(t)
 	o.Routes = []Route{rt}
-	c := New(o)
-	window := windowOf(rt.Target)
-	c.ContextWindow = func(string) int { return window }
-	c.Dispatch.Window = c.ContextWindow
-	return c
-}
-
-// windowOf is the context length that a pool's first engine tells, as the probe would find it; 0 where it tells none.
-func windowOf(p *pool.Pool) int {
-	resp, err := (&http.Client{Timeout: 2 * time.Second}).Get(p.Snapshot()[0].URL + dialect.ModelsPath)
-	if err != nil {
-		return 0
-	}
-	defer resp.Body.Close()
-	body, _ := io.ReadAll(resp.Body)
-	models, _ := dialect.ParseModels(body)
-	for _, m := range models {
-		if m.ID == p.Model() {
-			return m.Window
-		}
-	}
-	return 0
+	return New(o)
 }
 
 // testOptions are options with connections of the test's own.

@@ -169,11 +169,3 @@ func TestALogprobAboveZeroIsMissing(t *testing.T) {
 		t.Errorf("%d logprobs are missing, want the 4 of 5 nats and not those that rounding lifted", j.missing)
 	}
 }
-
-func TestJudgingDoesNotAllocate(t *testing.T) {
-	j := NewScoreTracker(Config{ScoreMap: testMap})
-	top := []float64{-0.1, -2.5, -4}
-	if n := testing.AllocsPerRun(1000, func() { j.Add(-0.1, top) }); n != 0 {
-		t.Errorf("%v allocations a token", n)
-	}
-}

@@ -295,12 +295,3 @@ func FuzzLenient(f *testing.F) {
 		}
 	})
 }
-
-func TestALenientCheckAllocatesNothing(t *testing.T) {
-	span := randomSpan(rand.New(rand.NewPCG(7, 8)))
-	for _, temperature := range []float64{0, 0.7, 1} {
-		if n := testing.AllocsPerRun(100, func() { CheckLenient(temperature, span) }); n != 0 {
-			t.Errorf("T %g: %g allocations", temperature, n)
-		}
-	}
-}

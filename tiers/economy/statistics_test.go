@@ -120,21 +120,6 @@ func TestWhereDraftsDoNotPayTheGuardCostsNextToNothing(t *testing.T) {
 	}
 }
 
-func TestWhereDraftsPayTheGuardLetsThemBe(t *testing.T) {
-	for seed := range uint64(20) {
-		w := world{random: rand.New(rand.NewPCG(seed, 2)), pol: Policy{Enabled: true, ExploreRate: .02}}
-		drafted := 0
-		for range 5000 {
-			if w.ask(.6) {
-				drafted++
-			}
-		}
-		if drafted < 4750 {
-			t.Errorf("seed %d: %d of 5000 were drafted", seed, drafted)
-		}
-	}
-}
-
 func TestAShutBucketOpensAgainWhenItsDraftsBecomeGood(t *testing.T) {
 	for _, c := range []struct {
 		explore float64
@@ -195,17 +180,5 @@ func TestTheBookIsLearnedFromManyAtOnce(t *testing.T) {
 	})
 	if n != 8 {
 		t.Errorf("%d buckets, want 8", n)
-	}
-}
-
-func TestNothingIsAllocatedToDecide(t *testing.T) {
-	var b Statistics
-	b.Learn(chat, Outcome{Drafted: true, Output: 100})
-	pol := Policy{Enabled: true, ExploreRate: .02}
-	if n := testing.AllocsPerRun(100, func() { _, _ = Decide(pol, caseA, Shape{Prompt: 500, Holdback: 32}, b.Expect(chat), .5) }); n != 0 {
-		t.Errorf("%g allocations", n)
-	}
-	if n := testing.AllocsPerRun(100, func() { b.Learn(chat, Outcome{Drafted: true, Output: 100}) }); n != 0 {
-		t.Errorf("%g allocations to learn", n)
 	}
 }

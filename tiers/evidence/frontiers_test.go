@@ -98,28 +98,6 @@ func TestAFrontierTellsWhatEachRateWouldGive(t *testing.T) {
 	})
 }
 
-func TestAFrontierOfFewAuditsSaysSo(t *testing.T) {
-	r := join(t, "")
-	r.open("one", .5)
-	if v := r.frontier(busy); v.Known || v.Audits != 0 {
-		t.Errorf("%+v", v)
-	}
-	r = join(t, "")
-	r.teach()
-	for i := range 40 { // and nobody hears of them
-		r.open(fmt.Sprint("lost", i), .99)
-	}
-	v := r.frontier(busy)
-	if v.Known || v.Audits != 40 || v.Lost != 40 || v.Needed < 20 {
-		t.Errorf("%+v", v)
-	}
-	for _, p := range v.Points {
-		if everything := (risk.Range{High: 1}); p.Share != everything || p.Risk != everything || p.USD != nil || p.Tokens != nil || p.MoreAudits != nil {
-			t.Errorf("without outcomes: %+v", p)
-		}
-	}
-}
-
 // Audits of another grid, and from before an alarm, are no samples.
 func TestAFrontierMixesNoAuditsOfOtherGridsOrTimes(t *testing.T) {
 	r := join(t, "")
