@@ -130,7 +130,6 @@ type EngineView struct {
 	ContinuesText string `json:"continues_text"`
 
 	Missing       []UnavailableView `json:"missing"`
-	Asked         []string          `json:"asked,omitempty"`          // questions that were answered
 	Open          []string          `json:"open,omitempty"`           // those that were not yet, or will be asked again
 	NextTry       float64           `json:"next_try_seconds"`         // until one of them is asked
 	Shared        bool              `json:"shared,omitempty"`         // another replica asks, this one takes over what it finds out

@@ -356,7 +356,7 @@ func probed(t *testing.T, pools ...*pool.Pool) *probe.Prober {
 		_ = prober.Run(ctx)
 	}()
 	for _, p := range pools {
-		eventually(t, "the probe of "+p.Name(), func() bool { return prober.Capabilities(p.Name()).Complete() })
+		eventually(t, "the probe of "+p.Name(), func() bool { return prober.Capabilities(p.Name()) != nil })
 	}
 	cancel()
 	<-done

@@ -83,7 +83,7 @@ func (a *App) engines() []gateway.EngineView {
 			}
 		}
 		progress := a.prober.Progress(name)
-		v.Asked, v.Open, v.Failed, v.Shared = progress.Asked, progress.Open, progress.Failed, progress.Shared
+		v.Open, v.Failed, v.Shared = progress.Open, progress.Failed, progress.Shared
 		if !progress.Next.IsZero() {
 			v.NextTry = max(time.Until(progress.Next).Seconds(), 0)
 		}
@@ -139,5 +139,5 @@ func typicalShape(cfg plan.Config) economy.Shape {
 // EnginesKnown reports whether the engines of every pool of a route that drafts, or has several targets, have been probed.
 func (a *App) EnginesKnown() bool {
 	r := a.routing.Load()
-	return !slices.ContainsFunc(r.poolNames(), func(name string) bool { return r.probes(name) && !a.prober.Capabilities(name).Complete() })
+	return !slices.ContainsFunc(r.poolNames(), func(name string) bool { return r.probes(name) && a.prober.Capabilities(name) == nil })
 }

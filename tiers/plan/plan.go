@@ -143,7 +143,7 @@ func bypassReason(cfg Config, f Facts) string {
 		return "mode_off"
 	case (cfg.Mode.Audited() || cfg.Mode == ModeConfidence) && f.Draft != nil && f.Draft.Unscored:
 		return "draft_without_logprobs"
-	case cfg.Mode.Audited() && f.Draft.Pending(probe.MissingLogprobs):
+	case cfg.Mode.Audited() && f.Draft == nil:
 		return "draft_unprobed" // without a probe the evidence's models are unknown
 	case !r.SinglePlain:
 		return "prompt_kind"
@@ -184,12 +184,10 @@ const (
 func ScorerFor(f Facts) (s Scorer, missing string) {
 	same, known := probe.SameTokens(f.Draft, f.Target)
 	switch {
-	case f.Target.Pending(probe.MissingScoring):
+	case f.Target == nil:
 		return ScorerNone, "target_unprobed"
 	case f.Target.Scoring == "":
 		return ScorerNone, "target_without_scoring"
-	case known && same && f.Draft.Pending(probe.MissingPromptIDs):
-		return ScorerNone, "draft_unprobed"
 	case known && same && f.Draft.TokenIDs && f.Draft.MissingReason(probe.MissingPromptIDs) == "":
 		return ScorerIDs, ""
 	case f.Target.MissingReason(probe.MissingTokenize) == "" && !f.Request.Rendered():
@@ -207,7 +205,7 @@ func AuditorFor(cfg Config, f Facts) (s Scorer, missing string) {
 		return s, missing
 	case label != LabelJudge && label != LabelRegenerate && (missing == "" || strings.HasSuffix(missing, "_unprobed")):
 		return s, missing
-	case f.Target.Pending(probe.MissingJudge):
+	case f.Target == nil:
 		return ScorerNone, "target_unprobed"
 	case f.Target.MissingReason(probe.MissingJudge) == "":
 		return ScorerJudge, ""

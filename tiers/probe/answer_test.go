@@ -58,25 +58,6 @@ func TestConstantLogprobsAreToldFromSureOnes(t *testing.T) {
 	}
 }
 
-func TestNamesOfOneModel(t *testing.T) {
-	cards := []modelCard{{ID: "/models/qwen.gguf", Aliases: "small\nqwen"}, {ID: "a", Root: "/w/llama"}, {ID: "b", Root: "/w/llama"}, {ID: "other", Root: "/w/other"}, {ID: "rootless"}}
-	for _, c := range []struct {
-		asked, told string
-		want        bool
-	}{
-		{"m", "m", true}, {"m", "", true}, {"m", "n", false},
-		{"llama3.2", "llama3.2:latest", true}, {"llama3.2:latest", "llama3.2", true}, {"llama3.2", "llama3.2:1b", false},
-		{"qwen", "/models/qwen.gguf", true}, {"small", "/models/qwen.gguf", true}, {"small", "other", false}, {"small", "rootless", false},
-		{"org/model", "model", true}, {"org/model", "fork/model", false},
-		{"gpt-4o", "gpt-4o-2024-08-06", true}, {"gpt-4o", "gpt-4o-mini", false}, {"gpt-4o", "gpt-4o-mini-2024-07-18", false},
-		{"a", "b", true}, {"a", "other", false}, {"rootless", "a", false},
-	} {
-		if got := sameModel(cards, c.asked, c.told); got != c.want {
-			t.Errorf("asked %q, told %q: %v", c.asked, c.told, got)
-		}
-	}
-}
-
 func TestThoughtsAreSeenWhereverTheyStand(t *testing.T) {
 	for delta, want := range map[string]bool{
 		`{"content":"Yes."}`: false,

@@ -9,7 +9,6 @@ import (
 	"maps"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -82,35 +81,20 @@ func reason(err error) string {
 // userAgent tells an engine's operator who asks.
 var userAgent = http.Header{"User-Agent": {"foregate-probe"}}
 
-// open makes a call, once more if a kept connection broke, which says nothing of the engine; a score may have killed it, and is not
-// asked for again. Behind some proxies only the paths of requests are open: 403 for another path, or for the list of models, says
+// open makes a call. Behind some proxies only the paths of requests are open: 403 for another path, or for the list of models, says
 // that the engine lacks it.
 func (a *asker) open(ctx context.Context, call engine.Call) (engine.Stream, error) {
-	try := func() (engine.Stream, *engine.Failure, error) {
-		s, err := a.upstream.Open(ctx, &engine.Attempt{
-			Call: call, URL: strings.TrimSuffix(a.url, "/"), Engine: a.engine, Credentials: a.credentials, FirstByteTimeout: a.timeout,
-			IdleTimeout: a.timeout, MaxAnswer: answerTokens, Header: userAgent,
-		})
-		f, _ := errors.AsType[*engine.Failure](err)
-		return s, f, err
-	}
-	s, f, err := try()
-	if _, scores := call.(*engine.Score); f != nil && f.StaleConnection && !scores {
-		s, f, err = try()
-	}
-	if f == nil || f.Kind != engine.Unauthorized || f.Status == 0 {
-		return s, err
-	}
-	switch call := call.(type) {
-	case *engine.Ask:
-		if call.Path == dialect.ModelsPath && f.Status != http.StatusForbidden {
-			return nil, err
+	s, err := a.upstream.Open(ctx, &engine.Attempt{
+		Call: call, URL: strings.TrimSuffix(a.url, "/"), Engine: a.engine, Credentials: a.credentials, FirstByteTimeout: a.timeout,
+		IdleTimeout: a.timeout, MaxAnswer: answerTokens, Header: userAgent,
+	})
+	if f, is := errors.AsType[*engine.Failure](err); is && f.Kind == engine.Unauthorized && f.Status == http.StatusForbidden {
+		switch call.(type) {
+		case *engine.Ask, *engine.TokenizeText, *engine.TokenizePrompt, *engine.Detokenize:
+			return nil, &engine.Failure{Kind: engine.Rejected, Status: f.Status} // without its words, which may repeat a key
 		}
-	case *engine.TokenizeText, *engine.TokenizePrompt, *engine.Detokenize:
-	default:
-		return nil, err
 	}
-	return nil, &engine.Failure{Kind: engine.Rejected, Status: f.Status} // without its words, which may repeat a key
+	return s, err
 }
 
 // ask makes a call whose answer comes in one piece.
@@ -223,7 +207,6 @@ func line(s string) string {
 
 // answer is what is read of an engine's answer.
 type answer struct {
-	model  string  // as the answer tells it
 	prompt []int32 // ids of the prompt; nil where they are not told
 	ids    []int32 // generated; nil where they are not told
 	text   string
@@ -238,9 +221,6 @@ type answer struct {
 
 // add adds a chunk.
 func (a *answer) add(c *openai.Chunk) {
-	if model := c.Model.Of(c.Raw); len(model) > 2 && a.model == "" {
-		a.model, _ = strconv.Unquote(string(model)) // of another type it is none
-	}
 	if len(a.prompt) == 0 {
 		a.prompt = slices.Clone(c.PromptIDs)
 	}

@@ -4,76 +4,32 @@ import (
 	"context"
 	"encoding/json"
 	"regexp"
-	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/foregate/foregate/tiers/dialect"
 )
 
-// modelCard is what an engine tells of one model. Two cards are equal where they tell the same.
+// modelCard is what an engine tells of a model. Two cards are equal where they tell the same.
 type modelCard struct {
-	ID      string
-	Root    string
-	Parent  string
-	Aliases string // one a line
-	Window  int    // context length of a request, tokens; 0: not told
-	Start   string // changes with each start of the engine; "": nothing tells it
+	ID     string
+	Root   string
+	Parent string
+	Window int    // context length of a request, tokens; 0: not told
+	Start  string // changes with each start of the engine; "": nothing tells it
 }
 
-// parseCards reads an answer of /v1/models.
-func parseCards(body []byte) ([]modelCard, error) {
+// parseCard reads the card of a model from an answer of /v1/models: the one with its name, or the only one.
+func parseCard(body []byte, model string) (modelCard, error) {
 	models, err := dialect.ParseModels(body)
 	if err != nil {
-		return nil, unusable("the answer of /v1/models cannot be read: " + line(err.Error()))
+		return modelCard{}, unusable("the answer of /v1/models cannot be read: " + line(err.Error()))
 	}
-	cards := make([]modelCard, len(models))
-	for i, d := range models {
-		var aliases []string
-		_ = json.Unmarshal(d.Aliases, &aliases) // of another shape there are none
-		cards[i] = modelCard{ID: d.ID, Root: d.Root, Parent: d.Parent, Aliases: strings.Join(aliases, "\n"), Window: max(d.Window, 0)}
+	for _, m := range models {
+		if m.ID == model || len(models) == 1 {
+			return modelCard{ID: m.ID, Root: m.Root, Parent: m.Parent, Window: max(m.Window, 0)}, nil
+		}
 	}
-	return cards, nil
-}
-
-// cardOf returns where the card of a model is, or −1. A card that has the very name comes first.
-func cardOf(cards []modelCard, model string) int {
-	if at := slices.IndexFunc(cards, func(c modelCard) bool { return c.ID == model }); at >= 0 {
-		return at
-	}
-	return slices.IndexFunc(cards, func(c modelCard) bool {
-		return sameName(model, c.ID) || c.Aliases != "" && slices.Contains(strings.Split(c.Aliases, "\n"), model)
-	})
-}
-
-// snapshot is how hosts name a dated version of a model: gpt-4o-2024-08-06.
-var snapshot = regexp.MustCompile(`^-\d{4}[-0-9]*$`)
-
-// sameName reports whether two names are of one model: a file and its name, a name with and without the tag that some servers
-// add, a name and its dated version.
-func sameName(a, b string) bool {
-	a, b = strings.TrimSuffix(a, ":latest"), strings.TrimSuffix(b, ":latest")
-	if a == b || strings.HasPrefix(b, a) && a != "" && snapshot.MatchString(b[len(a):]) {
-		return true
-	}
-	x, inA := stem(a)
-	y, inB := stem(b)
-	return x == y && x != "" && (!inA || !inB)
-}
-
-// stem is the last element of a path without .gguf; path reports whether there was more.
-func stem(name string) (last string, path bool) {
-	at := strings.LastIndexAny(name, `/\`)
-	return strings.TrimSuffix(name[at+1:], ".gguf"), at >= 0
-}
-
-// sameModel reports whether an engine that was asked for one name and tells another means the same model.
-func sameModel(cards []modelCard, asked, told string) bool {
-	if told == "" || sameName(asked, told) {
-		return true
-	}
-	i, j := cardOf(cards, asked), cardOf(cards, told)
-	return i >= 0 && j >= 0 && (i == j || cards[i].Root != "" && cards[i].Root == cards[j].Root)
+	return modelCard{}, unusable("/v1/models does not list " + line(strconv.Quote(model)))
 }
 
 // parseProps reads the context length of a request from an answer of llama.cpp's /props, and what changes with each start.
@@ -113,27 +69,22 @@ func (p *probeRun) started(ctx context.Context) string {
 func (p *probeRun) window(ctx context.Context) error {
 	body, err := p.get(ctx, dialect.ModelsPath)
 	if err == nil {
-		p.cards, err = parseCards(body)
-	}
-	if at := cardOf(p.cards, p.asker.model); err == nil && at >= 0 {
-		p.model = p.cards[at]
-	} else if err == nil {
-		err = unusable("/v1/models does not list " + line(strconv.Quote(p.asker.model)))
+		p.card, err = parseCard(body, p.model)
 	}
 	if fails(err) {
 		return err
 	}
 	if p.dialect().PropsWindow {
 		if body, err = p.get(ctx, "/props"); err == nil {
-			p.model.Window, p.model.Start, err = parseProps(body)
+			p.card.Window, p.card.Start, err = parseProps(body)
 		}
 		if fails(err) {
 			return err
 		}
 	} else {
-		p.model.Start = p.started(ctx)
+		p.card.Start = p.started(ctx)
 	}
-	switch p.found.Window = p.model.Window; {
+	switch p.found.Window = p.card.Window; {
 	case err != nil:
 		p.addMissing(MissingWindow, reason(err))
 	case p.found.Window == 0:

@@ -13,7 +13,7 @@ import (
 func probedAs(t *testing.T, a asker) *Capabilities {
 	t.Helper()
 	a.upstream, a.timeout = up(t), 20*time.Second
-	return allAsked(t, &a).card(nil)
+	return allAsked(t, &a).capabilities()
 }
 
 // Answers in one piece tell their ids, streams of chats do not.
@@ -50,7 +50,7 @@ func TestAKindThatIsKnownLaterBringsNewCapabilities(t *testing.T) {
 	url := f.start(t)
 	s := backends(Backend{ID: "a", URL: url, Up: true, Life: 1})
 	p := start(t, Options{}, s, nil)
-	was := until(t, p, "probed by vLLM's rules", known)
+	was := until(t, p, "probed by vLLM's rules", good)
 	if was.Engine != "" || was.Tokenizer != "" {
 		t.Errorf("got %+v", was)
 	}

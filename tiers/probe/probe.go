@@ -3,12 +3,11 @@
 // they get. The reported version is not used. Start at [New], [Prober.Run] and [Capabilities].
 //
 // A probe costs an engine at most about 300 prompt tokens and 75 generated ones. An engine is asked once: at the fleet's start,
-// and after it has restarted or shows another model card. A question that gets no answer is asked again by itself; the other
-// answers stand. One replica asks, the others take over what it found out ([Prober.Tell], [Prober.Take]).
+// and after it has restarted or shows another model card. A probe that gets no answer goes on later at the same question. One
+// replica asks, the others take over what it found out ([Prober.Tell], [Prober.Take]).
 package probe
 
 import (
-	"slices"
 	"time"
 
 	"github.com/foregate/foregate/tiers/dialect"
@@ -23,7 +22,6 @@ type Capabilities struct {
 	Life    uint64       `json:"-"` // of that backend's engine
 	Engine  dialect.Kind // by whose rules it was asked; "" is vLLM's
 	Model   string
-	Open    []string // questions that were not answered yet, or will be asked again
 
 	Tokenizer string  // fingerprint of its ids for fixed texts; "" is unknown
 	Template  string  // of its ids for fixed chats; "" is unknown
@@ -41,10 +39,7 @@ type Capabilities struct {
 }
 
 // MissingCapability is something that an engine lacks, and the reason.
-type MissingCapability struct {
-	Name, Reason string
-	Pending      bool // it is not known yet
-}
+type MissingCapability struct{ Name, Reason string }
 
 // The capabilities.
 const (
@@ -66,37 +61,17 @@ var CapabilityNames = []string{
 	MissingWindow,
 }
 
-// missing returns what is said of a capability that is missing; nil if it is there.
-func (c *Capabilities) missing(what string) *MissingCapability {
-	if i := slices.IndexFunc(c.Missing, func(m MissingCapability) bool { return m.Name == what }); i >= 0 {
-		return &c.Missing[i]
-	}
-	return nil
-}
-
 // MissingReason returns why a capability is missing; "" if it is there. For nil everything is missing.
 func (c *Capabilities) MissingReason(what string) string {
 	if c == nil {
 		return "not probed yet"
 	}
-	if m := c.missing(what); m != nil {
-		return m.Reason
+	for _, m := range c.Missing {
+		if m.Name == what {
+			return m.Reason
+		}
 	}
 	return ""
-}
-
-// Pending reports whether it is not known yet whether a capability is missing. For nil nothing is known.
-func (c *Capabilities) Pending(what string) bool {
-	if c == nil {
-		return true
-	}
-	m := c.missing(what)
-	return m != nil && m.Pending
-}
-
-// Complete reports whether all is known. For nil nothing is.
-func (c *Capabilities) Complete() bool {
-	return c != nil && !slices.ContainsFunc(c.Missing, func(m MissingCapability) bool { return m.Pending })
 }
 
 // SameTokens reports whether two pools use the same token ids. known is false while the probes do not decide it.

@@ -140,15 +140,14 @@ func (p *Prober) Run(ctx context.Context) error {
 	}
 }
 
-// Capabilities returns what is known of a pool's engines. nil: nothing yet, nothing of the life that
-// the engine is in now, or there is no such pool; [Prober.Progress] says which. It takes no
-// lock.
+// Capabilities returns what is known of a pool's engines. nil: not all yet, nothing of the life that the engine is in now, or there
+// is no such pool; [Prober.Progress] says which. It takes no lock.
 func (p *Prober) Capabilities(pool string) *Capabilities {
 	w := p.watches()[pool]
 	if w == nil {
 		return nil
 	}
-	return w.probedCapabilities()
+	return w.capabilities.Load()
 }
 
 // Progress returns how far the probe of a pool's engines is.
@@ -181,7 +180,7 @@ func (c collector) Describe(ch chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (c collector) Collect(ch chan<- prometheus.Metric) {
 	for name, w := range c.watches() {
-		capabilities := w.probedCapabilities()
+		capabilities := w.capabilities.Load()
 		for _, what := range CapabilityNames {
 			missing := 0.0
 			if capabilities.MissingReason(what) != "" {

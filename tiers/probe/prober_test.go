@@ -130,9 +130,7 @@ func until(t *testing.T, p *Prober, what string, fits func(*Capabilities) bool) 
 	}
 }
 
-func known(c *Capabilities) bool { return c != nil }
-
-func good(c *Capabilities) bool { return known(c) && len(c.Open) == 0 }
+func good(c *Capabilities) bool { return c != nil }
 
 // refused waits until a question has failed, and returns why.
 func refused(t *testing.T, p *Prober) string {
@@ -274,10 +272,12 @@ func TestGarbageIsNoCard(t *testing.T) {
 		})
 		e := newRun(&asker{upstream: up(t), timeout: 20 * time.Second, url: url, model: "sim"})
 		e.mayScore = func(int) (func(error), error) { return func(error) {}, nil }
-		for i := range questions {
-			_ = e.try(t.Context(), &questions[i])
+		for !e.complete() {
+			if e.next(t.Context()) != nil {
+				e.known++
+			}
 		}
-		c := e.card(nil)
+		c := e.capabilities()
 		for _, what := range CapabilityNames {
 			if what != MissingIDs && what != MissingPromptIDs && what != MissingLogprobs && c.MissingReason(what) == "" {
 				t.Errorf("%s: it has %s: %+v", name, what, c)
@@ -289,40 +289,30 @@ func TestGarbageIsNoCard(t *testing.T) {
 	}
 }
 
-// A question that fails costs the engine what it asks for, and nothing else; it alone is asked again.
-func TestAQuestionThatFailsLeavesTheOtherAnswersStanding(t *testing.T) {
+// What was answered stands: a probe goes on at the question that brought nothing.
+func TestAQuestionThatFailsLeavesTheAnswersBeforeItStanding(t *testing.T) {
 	sim := simulated(t, vllmsim.Options{Seed: 3})
-	var broken, others atomic.Int32
+	var broken, tokenized atomic.Int32
 	broken.Store(1)
-	url := faces(t, sim.URL(), func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
-		if r.URL.Path != "/v1/chat/completions" {
-			if r.Method == http.MethodPost {
-				others.Add(1)
-			}
-			return false
+	url := faces(t, sim.URL(), func(w http.ResponseWriter, r *http.Request, body []byte) bool {
+		if r.URL.Path == "/tokenize" && !bytes.Contains(body, []byte(`"messages"`)) {
+			tokenized.Add(1)
 		}
-		if broken.Load() == 0 {
+		if r.URL.Path != "/v1/chat/completions" || broken.Load() == 0 {
 			return false
 		}
 		w.WriteHeader(http.StatusServiceUnavailable)
 		return true
 	})
-	s := backends(Backend{ID: "a", URL: url, Up: true, Life: 1})
-	p := start(t, Options{}, s, nil)
-	c := until(t, p, "probed but for chats", func(c *Capabilities) bool {
-		return known(c) && c.Scoring != "" && len(c.EOS) > 0 && len(p.Progress("p").Open) == 3
-	})
-	if !c.Pending(MissingLogprobs) || !strings.Contains(c.MissingReason(MissingLogprobs), "status 503") || c.Pending(MissingScoring) || c.Tokenizer == "" {
-		t.Errorf("got %+v", c)
-	}
-	if got := p.Progress("p"); got.Next.IsZero() || !slices.Equal(got.Open, []string{"chat", "continuation", "continued text"}) || !strings.Contains(got.Failed, "status 503") {
+	p := start(t, Options{}, backends(Backend{ID: "a", URL: url, Up: true, Life: 1}), nil)
+	why := refused(t, p)
+	if got := p.Progress("p"); got.Next.IsZero() || len(got.Open) != 5 || got.Open[0] != "chat" || !strings.HasPrefix(why, "chat: status 503") || p.Capabilities("p") != nil {
 		t.Errorf("progress %+v", got)
 	}
-	before := others.Load()
 	broken.Store(0)
 	until(t, p, "mended", good)
-	if n := others.Load() - before; n > 3 { // the continuation, and at most one try before
-		t.Errorf("%d other questions were asked again", n)
+	if int(tokenized.Load()) != len(texts) {
+		t.Errorf("%d texts were tokenized", tokenized.Load())
 	}
 }
 
@@ -337,9 +327,7 @@ func TestAnswersHoldForTheEnginesLife(t *testing.T) {
 	}
 	// What is in a new life, nobody knows.
 	s.become(Backend{ID: "a", URL: sim.URL(), Up: true, Life: 2})
-	until(t, p, "withdrawn", func(c *Capabilities) bool {
-		return c == nil || c.Life == 2 && c.Pending(MissingLogprobs) && c.Pending(MissingContinue)
-	})
+	until(t, p, "withdrawn", func(c *Capabilities) bool { return c == nil })
 	until(t, p, "told why", func(*Capabilities) bool { return strings.Contains(p.Progress("p").Failed, "status 503") })
 	if err := sim.SetFault(vllmsim.Fault{}); err != nil {
 		t.Fatal(err)
@@ -405,7 +393,7 @@ func TestScoringThatFailsIsMissingAndAllElseIsKnown(t *testing.T) {
 	s := backends(Backend{ID: "a", URL: url, Up: true})
 	p := start(t, Options{}, s, nil)
 	c := until(t, p, "probed", func(c *Capabilities) bool {
-		return known(c) && slices.Equal(c.Open, []string{"scores"}) && !c.Pending(MissingScoring)
+		return good(c) && slices.Equal(p.Progress("p").Open, []string{"scores"})
 	})
 	if want := "completions: status 500: no memory for logits"; c.MissingReason(MissingScoring) != want || c.MissingReason(MissingContinue) != "" {
 		t.Errorf("%q, not %q: %+v", c.MissingReason(MissingScoring), want, c)
@@ -414,9 +402,7 @@ func TestScoringThatFailsIsMissingAndAllElseIsKnown(t *testing.T) {
 	until(t, p, "mended", func(c *Capabilities) bool { return good(c) && c.Scoring != "" })
 	broken.Store(1)
 	s.become(Backend{ID: "a", URL: url, Up: true, Life: 1})
-	until(t, p, "missing in the next life", func(c *Capabilities) bool {
-		return known(c) && c.Life == 1 && !c.Pending(MissingScoring) && c.Scoring == ""
-	})
+	until(t, p, "missing in the next life", func(c *Capabilities) bool { return good(c) && c.Life == 1 && c.Scoring == "" })
 }
 
 func TestAnEngineThatDiesOfScoringIsNotAskedToScoreAgainSoon(t *testing.T) {
@@ -448,13 +434,13 @@ func TestAnEngineThatDiesOfScoringIsNotAskedToScoreAgainSoon(t *testing.T) {
 			}, nil
 		}
 	})
-	c := until(t, p, "probed", func(c *Capabilities) bool { return !c.Pending(MissingScoring) })
+	c := until(t, p, "probed", good)
 	if !strings.HasPrefix(c.MissingReason(MissingScoring), "completions: ") || left.Load() != 1 {
 		t.Errorf("%d were told: %+v", left.Load(), c.Missing)
 	}
 	ill.Store(0)
 	s.become(Backend{ID: "a", URL: url, Up: true, Life: 2})
-	c = until(t, p, "probed again", func(c *Capabilities) bool { return !c.Pending(MissingScoring) && c.Life == 2 })
+	c = until(t, p, "probed again", func(c *Capabilities) bool { return good(c) && c.Life == 2 })
 	if !strings.Contains(c.MissingReason(MissingScoring), "closed until later") || c.MissingReason(MissingContinue) != "" || asked.Load() != 1 {
 		t.Errorf("asked %d times: %+v", asked.Load(), c)
 	}

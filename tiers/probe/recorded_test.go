@@ -35,9 +35,8 @@ func TestRecordedAnswersTellWhatAnEngineIs(t *testing.T) {
 		if f, err := dialect.Find(answers); err != nil || f.Kind != c.kind {
 			t.Errorf("%s is %+v", folder, f)
 		}
-		cards, err := parseCards(body)
-		if err != nil || len(cards) != 1 || cards[0].ID == "" || cards[0].Window != c.window {
-			t.Errorf("%s: %+v, %v", folder, cards, err)
+		if card, err := parseCard(body, "m"); err != nil || card.ID == "" || card.Window != c.window {
+			t.Errorf("%s: %+v, %v", folder, card, err)
 		}
 	}
 	if window, start, err := parseProps(recorded(t, "llamacpp-b11549/props")); err != nil || window != 2048 || start == "" {

@@ -4,7 +4,6 @@ import (
 	"io"
 	"net/http"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -70,29 +69,5 @@ func TestAProxyThatClosesSinglePathsLeavesTheRest(t *testing.T) {
 	}
 	if c.MissingReason(MissingWindow) == "" || c.Scoring == "" {
 		t.Errorf("%+v", c)
-	}
-}
-
-func TestAConnectionThatWasClosedWhileItWasKeptSaysNothingOfTheEngine(t *testing.T) {
-	s := simulated(t, vllmsim.Options{Seed: 3})
-	var mu sync.Mutex
-	served := map[string]bool{} // by the client's address
-	broken := 0
-	url := faces(t, s.URL(), func(_ http.ResponseWriter, r *http.Request, body []byte) bool {
-		mu.Lock()
-		defer mu.Unlock()
-		if !served[r.RemoteAddr] || scores(body) { // a score is not asked for again
-
-			served[r.RemoteAddr] = true
-			return false
-		}
-		broken++
-		panic(http.ErrAbortHandler)
-	})
-	if e := taken(t, url); whats(&e.found) != "" {
-		t.Errorf("missing: %+v", e.found.Missing)
-	}
-	if broken == 0 {
-		t.Error("no connection was kept")
 	}
 }

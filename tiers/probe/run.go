@@ -14,59 +14,52 @@ import (
 )
 
 // probeRun is what is known of an engine, and how it is asked. A question is asked of a copy, so that one that fails
-// leaves all other answers standing.
+// leaves the answers before it as they are.
 type probeRun struct {
 	*asker
 	found    Capabilities      // but for what is missing
 	missing  map[string]string // by name: the reason
+	known    int               // how many of the questions were answered
 	mayScore func(tokens int) (leave func(error), err error)
 
-	cards   []modelCard // of all models that the engine lists
-	model   modelCard
-	another string  // the name of another model that answered
+	card    modelCard
 	ids     []int32 // valid ids of this tokenizer
 	tail    []int32 // the last ids of the first of chats
 	begins  bool    // they begin thoughts
 	chatted answer  // to the chat's question
 	noChat  string  // why chats are not supported
 
-	again string // why the answer may be better at the next try
+	again string // why the last answer may be better at the next try
 }
 
 // question is one that an engine is asked.
 type question struct {
 	name string
-	of   []string // capabilities that its answer says something of
 	ask  func(*probeRun, context.Context) error
 }
 
-// questions are all, in their order. An error says that the engine gives no answer now; a missing capability is none. The
-// first foundations of them generate nothing. Scoring is late, because it may crash the engine.
+// questions are all, in their order. An error says that the engine gives no answer now; a missing capability is none. Scoring is
+// last, because it may crash the engine.
 var questions = []question{
-	{"model card", []string{MissingWindow}, (*probeRun).window},
-	{"tokenizer", []string{MissingTokenize}, (*probeRun).tokenizer},
-	{"chat template", nil, (*probeRun).template},
-	{"detokenizer", []string{MissingWords}, (*probeRun).detokenize},
-	{"chat", []string{MissingIDs, MissingPromptIDs, MissingLogprobs, MissingJudge}, (*probeRun).chat},
-	{"continuation", []string{MissingContinue}, (*probeRun).continuation},
-	{"end", []string{MissingEOS}, (*probeRun).ending},
-	{"scores", []string{MissingScoring}, (*probeRun).scoring},
-	{"continued text", nil, (*probeRun).continues},
+	{"model card", (*probeRun).window},
+	{"tokenizer", (*probeRun).tokenizer},
+	{"chat template", (*probeRun).template},
+	{"detokenizer", (*probeRun).detokenize},
+	{"chat", (*probeRun).chat},
+	{"continuation", (*probeRun).continuation},
+	{"end", (*probeRun).ending},
+	{"continued text", (*probeRun).continues},
+	{"scores", (*probeRun).scoring},
 }
 
-// foundations is how many of the questions must be answered before anything is published: what evidence is kept by.
-const foundations = 4
-
-// try asks a question. With an error p is as it was.
-func (p *probeRun) try(ctx context.Context, q *question) error {
+// next asks the next question. With an error p is as it was.
+func (p *probeRun) next(ctx context.Context) error {
 	trial := *p
 	trial.missing, trial.again = maps.Clone(p.missing), ""
-	for _, name := range q.of {
-		delete(trial.missing, name)
-	}
-	if err := q.ask(&trial, ctx); err != nil {
+	if err := questions[p.known].ask(&trial, ctx); err != nil {
 		return err
 	}
+	trial.known++
 	*p = trial
 	return nil
 }
@@ -75,6 +68,9 @@ func (p *probeRun) try(ctx context.Context, q *question) error {
 func newRun(a *asker) *probeRun {
 	return &probeRun{asker: a, missing: map[string]string{}, found: Capabilities{Model: a.model, Engine: a.engine}}
 }
+
+// complete reports whether all questions were answered.
+func (p *probeRun) complete() bool { return p.known == len(questions) }
 
 // addMissing adds a missing capability; the first reason stays.
 func (p *probeRun) addMissing(what, why string) {
@@ -92,38 +88,13 @@ func (p *probeRun) missingBy(what, before string, err error) error {
 	return nil
 }
 
-// card is what is known. states are those of the questions; none is open without.
-func (p *probeRun) card(states []state) *Capabilities {
+// capabilities is what was found out.
+func (p *probeRun) capabilities() *Capabilities {
 	c := p.found
-	missing := maps.Clone(p.missing)
-	if p.another != "" { // what was found out is of another model
-		why := fmt.Sprintf("asked for %q, the model %q answers", line(p.asker.model), p.another)
-		c.Unscored, c.Scoring = true, ""
-		for _, what := range []string{MissingLogprobs, MissingJudge, MissingScoring, MissingContinue} {
-			missing[what] = why
-		}
+	c.Missing = nil
+	for _, what := range slices.Sorted(maps.Keys(p.missing)) {
+		c.Missing = append(c.Missing, MissingCapability{what, p.missing[what]})
 	}
-	c.Missing, c.Open = nil, nil
-	for i := range states {
-		q, s := &questions[i], &states[i]
-		if s.open == "" {
-			continue
-		}
-		why := "not known yet"
-		if s.tried {
-			why += ": " + s.open
-		}
-		c.Open = append(c.Open, q.name)
-		for _, what := range q.of {
-			if _, known := missing[what]; !known {
-				c.Missing = append(c.Missing, MissingCapability{what, why, true})
-			}
-		}
-	}
-	for what, why := range missing {
-		c.Missing = append(c.Missing, MissingCapability{Name: what, Reason: why})
-	}
-	slices.SortFunc(c.Missing, func(a, b MissingCapability) int { return cmp.Compare(a.Name, b.Name) })
 	return &c
 }
 
@@ -164,9 +135,7 @@ func (p *probeRun) chat(ctx context.Context) error {
 		}
 		return nil
 	}
-	if p.chatted, p.another = a, ""; !sameModel(p.cards, p.asker.model, a.model) {
-		p.another = line(a.model)
-	}
+	p.chatted = a
 	switch {
 	case len(a.ids) == 0:
 		p.addMissing(MissingIDs, "it answers without token_ids")
@@ -222,14 +191,9 @@ func (p *probeRun) continuation(ctx context.Context) error {
 		p.addMissing(MissingContinue, why)
 		return nil
 	}
-	var err error
-	if p.chatted.text == "" { // another replica has asked for it
-		if p.chatted, err = p.relay(ctx, asked(longQuestion)); err != nil {
-			return p.missingBy(MissingContinue, "", err)
-		}
-	}
 	prompt := p.chatted.prompt
 	if len(prompt) == 0 && p.missing[MissingTokenize] == "" {
+		var err error
 		if prompt, err = p.rendered(ctx, asked(longQuestion)); fails(err) {
 			return err
 		}

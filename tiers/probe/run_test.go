@@ -23,22 +23,20 @@ func simulated(t *testing.T, o vllmsim.Options) *vllmsim.Server {
 func taken(t *testing.T, url string) *probeRun {
 	t.Helper()
 	e := allAsked(t, &asker{upstream: up(t), timeout: 20 * time.Second, url: url, model: "sim"})
-	e.found = *e.card(nil)
+	e.found = *e.capabilities()
 	return e
 }
 
 // allAsked asks all questions.
 func allAsked(t *testing.T, a *asker) *probeRun {
 	t.Helper()
-	e, again := newRun(a), ""
+	e := newRun(a)
 	e.mayScore = func(int) (func(error), error) { return func(error) {}, nil }
-	for i := range questions {
-		if err := e.try(t.Context(), &questions[i]); err != nil {
-			t.Fatalf("%s: %v", questions[i].name, err)
+	for !e.complete() {
+		if err := e.next(t.Context()); err != nil {
+			t.Fatalf("%s: %v", questions[e.known].name, err)
 		}
-		again += e.again
 	}
-	e.again = again
 	return e
 }
 

@@ -19,6 +19,7 @@ const scoredTokens = 8
 // as one that does not score: drafts are then checked in another way.
 func (p *probeRun) scoring(ctx context.Context) error {
 	p.found.Scoring = ""
+	delete(p.missing, MissingScoring) // of the try before
 	var why []string
 	list := p.dialect().Scoring
 	if p.engine == "" || p.engine == dialect.Auto {

@@ -72,7 +72,7 @@ func (p *probeRun) tokenizer(ctx context.Context) error {
 	var all [][]int32
 	for _, text := range texts {
 		var ids []int32
-		err := p.ask(ctx, &engine.TokenizeText{Model: p.asker.model, Text: []byte(text), Into: &ids})
+		err := p.ask(ctx, &engine.TokenizeText{Model: p.model, Text: []byte(text), Into: &ids})
 		if err == nil && len(ids) == 0 {
 			err = errNoIDs
 		}
@@ -128,7 +128,7 @@ func (p *probeRun) detokenize(ctx context.Context) error {
 		ids = tailOf(p.ids)
 	}
 	var text []byte
-	err := p.ask(ctx, &engine.Detokenize{Model: p.asker.model, IDs: ids, Into: &text})
+	err := p.ask(ctx, &engine.Detokenize{Model: p.model, IDs: ids, Into: &text})
 	p.begins = strings.HasSuffix(strings.TrimSpace(string(text)), thinkTag)
 	return p.missingBy(MissingWords, "/detokenize: ", err)
 }

@@ -10,58 +10,41 @@ import (
 	"time"
 )
 
-// watch sees to one pool's card. All but the card and what others told belongs to the goroutine of loop.
+// watch sees to what is known of one pool's engines. All but that and what others told belongs to the goroutine of loop.
 type watch struct {
 	prober       *Prober
 	pool         Pool
-	capabilities atomic.Pointer[Capabilities] // without a time: nothing can be used yet
+	capabilities atomic.Pointer[Capabilities]
 	progress     atomic.Pointer[Progress]
 
 	backend  Backend   // whose life the answers are of; its ID is empty before the first
 	since    time.Time // when it was begun to be asked
-	born     time.Time // what was told before is of another life
+	after    time.Time // what was told before is of another life, unless the engine's start tells that it is not
 	why      string    // it is asked
 	run      *probeRun
-	states   []state   // of the questions
-	asked    int       // questions of this round that had their turn
-	vain     int       // rounds in a row after which a question was open
-	due      time.Time // when the next round begins
-	modelsAt time.Time
-	taken    *record // another replica's, which is what is known; nil: this replica asks
-	logged   string  // what the last line in the log was about
+	failed   string    // why the last question brought nothing
+	vain     int       // tries in a row that brought nothing
+	due      time.Time // when the next question is asked
+	cardAt   time.Time // when its model card was looked at
+	taken    *record   // another replica's, which is what is known; nil: this replica has asked
+	lastLine string    // what the last line in the log was about
 
-	mu    sync.Mutex
-	heard heard     // from another replica
-	told  string    // what others may know
-	last  time.Time // when it was told
-}
-
-// state is how far a question is.
-type state struct {
-	known bool   // it was answered in this life
-	tried bool   // and in vain: open says why
-	open  string // why it is asked; "": it is not
+	mu     sync.Mutex
+	heard  heard     // from another replica
+	told   string    // what others may know
+	toldAt time.Time // when it was told
 }
 
 // Progress is how far the probe of a pool's engines is.
 type Progress struct {
-	Asked  []string  // questions that were answered
-	Open   []string  // those that were not yet, or will be asked again
+	Open   []string  // questions that were not answered yet, or will be asked again
 	Failed string    // why the last of them brought nothing
-	Next   time.Time // when the next of them is asked; zero: none is
+	Next   time.Time // when the next of them is asked
 	Shared bool      // another replica asks, and what it finds out is taken over
 }
 
 // firstLooks is how many times more often a pool is looked at before its first probe: the gateway starts with it.
 const firstLooks = 20
-
-// probedCapabilities is the card, unless nothing can be used yet.
-func (w *watch) probedCapabilities() *Capabilities {
-	if c := w.capabilities.Load(); c != nil && !c.At.IsZero() {
-		return c
-	}
-	return nil
-}
 
 // loop asks when there is reason to, until ctx ends.
 func (w *watch) loop(ctx context.Context) {
@@ -93,27 +76,28 @@ func (w *watch) step(ctx context.Context) (more bool) {
 	if b, why := w.next(set); why != "" {
 		w.begin(b, why, now)
 	}
-	if w.backend.ID == "" || w.takeOver(set, now) {
+	b, ok := w.whom(set, 0)
+	switch {
+	case !ok:
 		return false
+	case b.ID != w.backend.ID && !w.run.complete():
+		w.begin(b, "the backend that was asked is down", now)
 	}
-	if at := find(set, w.backend.ID); now.Sub(w.modelsAt) >= w.prober.pace.models && at >= 0 && set[at].Up && w.states[0].known {
-		w.modelsAt = now
-		if w.remodelled(ctx, set[at]) {
-			w.begin(set[at], "its model's card has changed", now)
+	if w.run.complete() && now.Sub(w.cardAt) >= w.prober.pace.models && b.ID == w.backend.ID {
+		if w.cardAt = now; w.hasChanged(ctx, b) {
+			w.begin(b, "its model's card has changed", now)
 		}
 	}
-	b, ok := w.whom(set, 0)
-	if !ok {
+	asks := w.prober.Mine(w.pool.Name, w.backend.ID)
+	if w.run.known == 1 || w.taken != nil && !asks {
+		w.takeOver()
+	}
+	leaves := w.run.known == 1 && !asks && now.Sub(w.since) < patience // the asking to another replica
+	if now.Before(w.due) || leaves || w.run.complete() && (w.run.again == "" || w.taken != nil) {
 		return false
 	}
-	i := w.question(now)
-	if i > 0 {
-		b, _ = w.whom(set, w.vain)
-	}
-	if i >= 0 {
-		w.ask(ctx, b, i)
-	}
-	return i >= 0
+	w.ask(ctx, b)
+	return true
 }
 
 // find returns where a backend is in the set, or −1.
@@ -142,48 +126,23 @@ func (w *watch) next(set []Backend) (b Backend, why string) {
 	return set[at], why
 }
 
-// begin asks all questions, of an engine of which nothing is known. What is known of one that is gone holds for another of
-// its pool until that has answered.
+// begin asks all questions of an engine of which nothing is known. What is known of another one of its pool holds until it has
+// answered.
 func (w *watch) begin(b Backend, why string, now time.Time) {
-	gone := w.backend.ID != "" && w.backend.ID != b.ID && b.like(w.backend)
+	w.after = now.Add(-patience)
 	if w.backend.ID == b.ID {
-		w.born = now
+		w.after = now
+	}
+	if w.backend.ID == b.ID || !b.like(w.backend) {
+		w.capabilities.Store(nil)
 	}
 	w.backend, w.why, w.since, w.taken = b, why, now, nil
-	w.asked, w.vain, w.due = 0, 0, now
-	if run := newRun(w.asker(b)); !gone {
-		w.run, w.states = run, make([]state, len(questions))
-	} else {
-		w.run.asker = run.asker
-	}
-	for i := range w.states {
-		w.states[i].open, w.states[i].tried = why, false
-	}
+	w.failed, w.vain, w.due, w.run = "", 0, now, newRun(w.asker(b))
 	w.publish()
 }
 
-// question returns which question is asked now, or −1. In a round each that is open has its turn, in their order, but for those
-// behind a foundation that is not known. After it comes a pause that doubles.
-func (w *watch) question(now time.Time) int {
-	if now.Before(w.due) {
-		return -1
-	}
-	open := func(s state) bool { return s.open != "" }
-	if w.asked > foundations || w.asked == 0 || w.states[w.asked-1].known {
-		if i := slices.IndexFunc(w.states[w.asked:], open); i >= 0 {
-			w.asked += i + 1
-			return w.asked - 1
-		}
-	}
-	if w.asked = 0; slices.ContainsFunc(w.states, open) {
-		w.vain++
-		w.due = now.Add(doubled(w.prober.pace.minRetry, w.vain, w.prober.pace.maxRetry))
-	}
-	return -1
-}
-
-// whom returns the backend to ask, after so many rounds in vain: the one that is probed, then others of its kind in turn.
-func (w *watch) whom(set []Backend, vain int) (b Backend, ok bool) {
+// whom returns the first backend of the probed one's kind that is up: itself, or those behind it in turn, but for some.
+func (w *watch) whom(set []Backend, skipped int) (b Backend, ok bool) {
 	at := max(find(set, w.backend.ID), 0)
 	var up []Backend
 	for i := range set {
@@ -191,19 +150,18 @@ func (w *watch) whom(set []Backend, vain int) (b Backend, ok bool) {
 			up = append(up, b)
 		}
 	}
-	if len(up) == 0 {
+	if len(up) == 0 || w.backend.ID == "" {
 		return b, false
 	}
-	return up[vain%len(up)], true
+	return up[skipped%len(up)], true
 }
 
-// remodelled reports whether the engine tells something else of its model than when it was
-// probed. No answer is none.
-func (w *watch) remodelled(ctx context.Context, b Backend) bool {
+// hasChanged reports whether the engine tells something else of its model than when it was probed. No answer is none.
+func (w *watch) hasChanged(ctx context.Context, b Backend) bool {
 	ctx, cancel := context.WithTimeout(ctx, maxCardTime)
 	defer cancel()
 	e := newRun(w.asker(b))
-	return e.window(ctx) == nil && e.model != w.run.model
+	return e.window(ctx) == nil && e.card != w.run.card
 }
 
 // maxCardTime bounds a look at the model's card.
@@ -216,90 +174,86 @@ func (w *watch) asker(b Backend) *asker {
 	}
 }
 
-// ask asks b a question and publishes what that brings.
-func (w *watch) ask(ctx context.Context, b Backend, i int) {
+// ask asks b the next question, or the last one again, and publishes what that brings.
+func (w *watch) ask(ctx context.Context, b Backend) {
 	unpinned := w.run.unpinned && w.run.url == b.URL
 	w.run.asker = w.asker(b) // with the credentials that hold now
 	w.run.unpinned = unpinned
 	w.run.mayScore = func(tokens int) (func(error), error) { return w.pool.MayScore(b.ID, tokens) }
-	err := w.run.try(ctx, &questions[i])
+	w.run.known = min(w.run.known, len(questions)-1)
+	err := w.run.next(ctx)
 	if ctx.Err() != nil {
 		return // we are ending, which says nothing of the engine
 	}
 	w.pool.Ended(b.ID, err)
 	now := time.Now()
-	switch s := &w.states[i]; {
-	case err != nil:
-		s.tried, s.open = true, reason(err)
-	case w.run.again != "":
-		*s = state{known: true, tried: true, open: w.run.again}
-	default:
-		*s = state{known: true}
+	if err == nil && w.run.again == "" {
+		w.failed, w.vain, w.run.found.At, w.cardAt = "", 0, now, now
+		w.publish()
+		return
 	}
-	if other, ok := w.whom(w.pool.Backends(), 1); i == 0 && err != nil && ok {
-		w.backend = other // it is not even said which model that serves
-	}
-	if err == nil {
-		w.run.found.At = now
-		if i == 0 {
-			w.modelsAt = now
-			w.recall()
+	vain, why := w.vain+1, w.run.again
+	failed := questions[min(w.run.known, len(questions)-1)].name + ": "
+	if err != nil {
+		why = reason(err)
+		if other, ok := w.whom(w.pool.Backends(), 1); ok && other.ID != b.ID {
+			w.begin(other, "another backend gave no answer", now)
 		}
 	}
+	w.failed, w.vain, w.due = failed+why, vain, now.Add(min(w.prober.pace.minRetry<<min(vain-1, 20), w.prober.pace.maxRetry))
 	w.publish()
-}
-
-// doubled is the n-th pause, from 1 on: each is twice the one before, to most at most.
-func doubled(minimum time.Duration, n int, maximum time.Duration) time.Duration {
-	return min(minimum<<min(n-1, 20), maximum)
 }
 
 // publish publishes what is known, logs it where it has changed, and keeps it for other replicas.
 func (w *watch) publish() {
-	is := w.run.card(w.states)
-	is.Backend, is.Life = w.backend.ID, w.backend.Life
-	p := Progress{Shared: w.taken != nil, Open: is.Open}
-	if len(p.Open) > 0 {
-		p.Next = w.due
-	}
-	for i, s := range w.states {
-		if s.known {
-			p.Asked = append(p.Asked, questions[i].name)
-		} else if i < foundations {
-			is.At = time.Time{} // it says nothing yet
-		}
-		if s.tried {
-			p.Failed = questions[i].name + ": " + s.open
+	p := Progress{Shared: w.taken != nil, Failed: w.failed, Next: w.due}
+	for i, q := range questions {
+		if i >= w.run.known || w.run.again != "" && i == len(questions)-1 {
+			p.Open = append(p.Open, q.name)
 		}
 	}
-	w.capabilities.Store(is)
 	w.progress.Store(&p)
-	w.log(is, &p)
-	w.keep(is)
-}
-
-// log logs what is known where it has changed since the last line, and that something begins to fail.
-func (w *watch) log(is *Capabilities, p *Progress) {
-	names, missing := make([]string, len(is.Missing)), make([]string, len(is.Missing))
-	for i, m := range is.Missing {
-		names[i], missing[i] = m.Name, m.Name+": "+m.Reason
-	}
-	said, fails := *is, p.Failed != "" // without its time, its backend and its reasons
-	said.At, said.Backend, said.Life, said.Missing = time.Time{}, "", 0, nil
-	about := fmt.Sprint(said, names)
-	if fails {
-		about = "a failure"
-	}
-	if about == w.logged || !fails && len(p.Open) > 0 && !p.Shared {
+	if !w.run.complete() {
+		w.log(nil, &p)
 		return
 	}
-	w.logged = about
-	event, text := w.prober.Logger.Info(), "engines were probed"
-	if fails {
-		event, text = w.prober.Logger.Warn().Str("failed", p.Failed).Dur("next_try", time.Until(p.Next)), "engines cannot be probed, or not wholly"
+	is := w.run.capabilities()
+	is.Backend, is.Life = w.backend.ID, w.backend.Life
+	w.capabilities.Store(is)
+	w.log(is, &p)
+	text := ""
+	if w.taken == nil || w.prober.Mine(w.pool.Name, w.backend.ID) {
+		text = record{w.run.card, *is}.encode()
 	}
-	event.Str("pool", w.pool.Name).Str("backend", is.Backend).Str("why", w.why).Dur("took", time.Since(w.since)).
-		Str("asked", strings.Join(p.Asked, ", ")).Str("open", strings.Join(p.Open, ", ")).Bool("by_another_replica", p.Shared).
-		Str("tokenizer", is.Tokenizer[:min(len(is.Tokenizer), 12)]).Str("template", is.Template[:min(len(is.Template), 12)]).
-		Str("scoring", string(is.Scoring)).Int("window", is.Window).Strs("missing", missing).Msg(text)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if text != w.told {
+		w.told, w.toldAt = text, time.Time{}
+	}
+}
+
+// log logs what was found out where it has changed since the last line, and that something begins to fail.
+func (w *watch) log(is *Capabilities, p *Progress) {
+	event, text, about := w.prober.Logger.Info(), "engines were probed", "a failure"
+	switch {
+	case p.Failed != "":
+		event, text = w.prober.Logger.Warn().Str("failed", p.Failed).Dur("next_try", time.Until(p.Next)), "engines cannot be probed, or not wholly"
+	case is == nil:
+		return
+	default:
+		said := *is // without its time and its backend
+		said.At, said.Backend, said.Life = time.Time{}, "", 0
+		about = fmt.Sprint(said)
+	}
+	if about == w.lastLine {
+		return
+	}
+	w.lastLine = about
+	event.Str("pool", w.pool.Name).Str("backend", w.backend.ID).Str("why", w.why).Dur("took", time.Since(w.since)).
+		Str("open", strings.Join(p.Open, ", ")).Bool("by_another_replica", p.Shared)
+	if is != nil {
+		event.Str("tokenizer", is.Tokenizer[:min(len(is.Tokenizer), 12)]).Str("template", is.Template[:min(len(is.Template), 12)]).
+			Str("scoring", string(is.Scoring)).Int("window", is.Window).Any("missing", is.Missing)
+	}
+	event.Msg(text)
 }

@@ -2,7 +2,6 @@ package probe
 
 import (
 	"context"
-	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -43,9 +42,9 @@ func TestWhoIsProbed(t *testing.T) {
 		}
 	}
 	w := &watch{backend: b}
-	for fails, want := range []string{"b", "c", "a", "b"} {
-		if got, ok := w.whom([]Backend{a, b, c}, fails); got.ID != want || !ok {
-			t.Errorf("after %d failures %q is asked", fails, got.ID)
+	for skipped, want := range []string{"b", "c"} {
+		if got, ok := w.whom([]Backend{a, b, c}, skipped); got.ID != want || !ok {
+			t.Errorf("behind %d others %q is asked", skipped, got.ID)
 		}
 	}
 	if got, ok := w.whom([]Backend{a, b, kind(c, dialect.SGLang)}, 1); got.ID != "a" || !ok {
@@ -53,48 +52,6 @@ func TestWhoIsProbed(t *testing.T) {
 	}
 	if _, ok := w.whom([]Backend{down(b)}, 0); ok {
 		t.Error("one that is down is asked")
-	}
-}
-
-// The foundations come first; in each round every open question has its turn, so that one that fails does not hold up the others.
-// After it comes a pause, which doubles.
-func TestWhichQuestionIsNext(t *testing.T) {
-	now := time.Unix(1000, 0)
-	w := &watch{prober: &Prober{pace: defaultPace}, states: make([]state, len(questions)), due: now}
-	for i := range w.states {
-		w.states[i].open = "not asked yet"
-	}
-	w.states[2] = state{known: true}
-	round := func() (asked []int) {
-		for i := w.question(now); i >= 0; i = w.question(now) {
-			asked = append(asked, i)
-			if i != 1 && i != foundations {
-				w.states[i] = state{known: true}
-			}
-		}
-		return asked
-	}
-	for n, pause := range []int{1, 2, 4, 8, 16, 32, 60, 60} {
-		if got := round(); len(got) == 0 || got[len(got)-1] != 1 || w.due.Sub(now).Seconds() != float64(pause) {
-			t.Errorf("round %d: asked %v while a foundation is not known, and waited %v", n, got, w.due.Sub(now))
-		}
-		if i := w.question(now); i >= 0 {
-			t.Errorf("question %d before its time", i)
-		}
-		now = w.due
-	}
-	w.states[1] = state{known: true}
-	if got := round(); !slices.Equal(got, []int{3, 4, 5, 6, 7, 8}) {
-		t.Errorf("asked %v", got)
-	}
-	now = w.due
-	if got := round(); !slices.Equal(got, []int{foundations}) {
-		t.Errorf("asked %v instead of the one that failed", got)
-	}
-	w.states[foundations] = state{known: true}
-	now = w.due
-	if got := round(); got != nil || w.due.After(now) {
-		t.Errorf("asked %v of what is all known, and waited %v", got, w.due.Sub(now))
 	}
 }
 

@@ -61,7 +61,7 @@ func (wr *wire) probed(t *testing.T) *Capabilities {
 	if wr.listed == "" {
 		wr.listed = "m"
 	}
-	return allAsked(t, &asker{upstream: up(t), timeout: 20 * time.Second, url: wr.start(t), model: "m", engine: wr.kind}).card(nil)
+	return allAsked(t, &asker{upstream: up(t), timeout: 20 * time.Second, url: wr.start(t), model: "m", engine: wr.kind}).capabilities()
 }
 
 func (wr *wire) serve(w http.ResponseWriter, r *http.Request) {
@@ -208,7 +208,7 @@ func TestLlamaCppIsAskedInItsOwnWords(t *testing.T) {
 func TestAnEngineOfOpenAIsAPIAloneIsAskedNothingElse(t *testing.T) {
 	late := int64(5)
 	f := &wire{kind: dialect.OpenAI, fault: "thinks", listed: "m", answers: "m-2026-01-31"}
-	c := allAsked(t, &asker{upstream: up(t), timeout: 20 * time.Second, url: f.start(t), model: "m", engine: f.kind, priority: &late}).card(nil)
+	c := allAsked(t, &asker{upstream: up(t), timeout: 20 * time.Second, url: f.start(t), model: "m", engine: f.kind, priority: &late}).capabilities()
 	if got, want := f.paths(), "/v1/chat/completions /v1/models"; got != want {
 		t.Errorf("asked %q", got)
 	}
@@ -242,7 +242,6 @@ func TestWhatGoesWrongThoughItAnswersIsFound(t *testing.T) {
 		thinks  bool
 	}{
 		{"speculated logprobs", &wire{fault: "constant"}, MissingLogprobs, "0 for 15 of 16", false},
-		{"another model", &wire{answers: "n"}, MissingContinue + " " + MissingJudge + " " + MissingLogprobs, `asked for "m", the model "n" answers`, false},
 		{"thinks", &wire{fault: "thinks"}, "", "", true},
 		{"thinks always", &wire{fault: "thinks", deaf: true}, MissingJudge, "does not turn that off", true},
 		{"no logprobs", &wire{fault: "no logprobs"}, "", "without logprobs", false},
