@@ -128,7 +128,7 @@ const phaseWarmup = ";phase=warmup"
 
 // warmup reports whether the draft was judged by the threshold of a warm-up, without a check by the target.
 func (rc *Receipt) warmup() bool {
-	return rc.WasJudged() && rc.Decision.IsWarmup() && (rc.Verdict.Cohort == "" || rc.Verdict.Cohort == accept.CohortWarmup)
+	return rc.WasJudged() && rc.Decision.IsWarmup() && !rc.Verdict.IsChecked()
 }
 
 // ServedByWarmup reports whether the answer is a draft that was accepted by the threshold of a warm-up, which no audit

@@ -182,10 +182,10 @@ func TestTheObjectOfAnAnswerSaysWarmupOnlyOfOne(t *testing.T) {
 		rc   Receipt
 		word bool
 	}{
-		"served by it":           {Receipt{Decision: plan.Decision{Audit: &plan.AuditDecision{Warmup: true}}, Verdict: accept.Verdict{Accept: true, Reason: "confident", Cohort: accept.CohortWarmup}}, true},
+		"served by it":           {Receipt{Decision: plan.Decision{Audit: &plan.AuditDecision{Warmup: true}}, Verdict: accept.Verdict{Accept: true, Reason: "confident"}}, true},
 		"refused by it":          {Receipt{Decision: plan.Decision{Audit: &plan.AuditDecision{Warmup: true}}, Verdict: accept.Verdict{Reason: "low_score"}}, true},
-		"verified by the target": {Receipt{Decision: plan.Decision{Audit: &plan.AuditDecision{Warmup: true}}, Verdict: accept.Verdict{Accept: true, Reason: "target_agrees", Cohort: accept.CohortWhole}}, false},
-		"certified":              {Receipt{Decision: plan.Decision{Audit: &plan.AuditDecision{}}, Verdict: accept.Verdict{Accept: true, Reason: "confident", Cohort: accept.CohortConfidence}}, false},
+		"verified by the target": {Receipt{Decision: plan.Decision{Audit: &plan.AuditDecision{Warmup: true}}, Verdict: accept.Verdict{Accept: true, Reason: "target_agrees"}}, false},
+		"certified":              {Receipt{Decision: plan.Decision{Audit: &plan.AuditDecision{}}, Verdict: accept.Verdict{Accept: true, Reason: "confident"}}, false},
 		"not judged":             {Receipt{Decision: plan.Decision{Audit: &plan.AuditDecision{Warmup: true}}, Bypass: "draft_full"}, false},
 	} {
 		var object struct{ Phase string }

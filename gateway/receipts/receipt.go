@@ -129,7 +129,6 @@ type estimateJSON struct {
 type verdictJSON struct {
 	Accept    bool          `json:"accept"`
 	Reason    string        `json:"reason"`
-	Cohort    string        `json:"cohort,omitempty"` // who accepted: conf, whole, warmup, pressure
 	Score     accept.Nats   `json:"score"`
 	Threshold accept.Nats   `json:"threshold"`
 	Tokens    int           `json:"tokens"` // tokens judged
@@ -235,7 +234,7 @@ func (r *Receipt) of(rc *tiers.Receipt) {
 		r.Checks[i].Reason = fmt.Sprintf("%.128s", r.Checks[i].Reason)
 	}
 	if w := rc.Verdict; w.Reason != "" {
-		r.Verdict = &verdictJSON{w.Accept, w.Reason, string(w.Cohort), w.Score, rc.Decision.Accept.Threshold, w.Tokens, rc.Judged}
+		r.Verdict = &verdictJSON{w.Accept, w.Reason, w.Score, rc.Decision.Accept.Threshold, w.Tokens, rc.Judged}
 	}
 	for _, m := range rc.ScoreSeries {
 		r.ScoreByToken = append(r.ScoreByToken, [2]float64{float64(m.Tokens), float64(m.Score)})

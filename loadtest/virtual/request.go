@@ -175,7 +175,7 @@ func (r *request) answered() (text string) {
 	out.TargetChecked = slices.ContainsFunc(rc.Checks, func(c tiers.Check) bool { // and could say
 		return c.Reason == accept.ReasonTargetAgrees || c.Reason == accept.ReasonTargetDisagrees
 	})
-	out.Unverified = rc.Tier == plan.Draft && rc.Verdict.Cohort != accept.CohortWhole
+	out.Unverified = rc.Tier == plan.Draft && !rc.Verdict.IsChecked()
 	out.Drifted = r.era > 0
 	r.lab.judge.Check(r.req, r.Prompt, r.Answer, out)
 	return decode(r.Answer)

@@ -10,21 +10,13 @@ type Verdict struct {
 	Reason string // why; one of the Reason constants
 	Score  Nats   // the running minimum
 	Tokens int    // tokens judged
-	Cohort Cohort // how it was accepted; "": rejected
 }
 
 // LateReason returns the reason for a draft that is the answer although it was rejected: the client had it already.
 func (v Verdict) LateReason() string { return "late_" + v.Reason }
 
-// Cohort says how a draft was accepted. Each cohort has a risk of its own.
-type Cohort string
-
-// The cohorts.
-const (
-	CohortConfidence Cohort = "conf"   // by the draft's own score
-	CohortWhole      Cohort = "whole"  // by the target's check of all of it
-	CohortWarmup     Cohort = "warmup" // by the draft's own score, against a threshold that nothing certifies: the warm-up's
-)
+// IsChecked reports whether the target has checked all of the draft and stands by it; else its own score has decided.
+func (v Verdict) IsChecked() bool { return v.Reason == ReasonTargetAgrees }
 
 // Why a draft was kept or not.
 const (

@@ -149,7 +149,10 @@ func (d *Draft) End() accept.Verdict {
 			d.reject(reason)
 		}
 	}
-	v := d.withCohort(d.score.FinalVerdict(accept.Draft{Text: d.text.Text(), IDs: d.text.IDs(), Finish: d.finish, WantJSON: r.JSON, Calls: d.calls}))
+	v := d.score.FinalVerdict(accept.Draft{Text: d.text.Text(), IDs: d.text.IDs(), Finish: d.finish, WantJSON: r.JSON, Calls: d.calls})
+	if v.Accept && d.check != nil {
+		v.Reason = accept.ReasonTargetAgrees
+	}
 	if d.state == Lost && v.Reason == accept.ReasonCut {
 		v.Reason = accept.ReasonLost
 	}
@@ -168,22 +171,8 @@ func (d *Draft) staysCommitted(v accept.Verdict) bool {
 	return d.Committed() && d.finish != "" && v.Reason == accept.ReasonCut
 }
 
-// EarlyVerdict returns the verdict on an unfinished draft, with its cohort.
-func (d *Draft) EarlyVerdict() accept.Verdict { return d.withCohort(d.score.EarlyVerdict()) }
-
-// withCohort sets the cohort of an accepted draft.
-func (d *Draft) withCohort(v accept.Verdict) accept.Verdict {
-	switch {
-	case !v.Accept:
-	case d.check != nil && d.check.Pass:
-		v.Cohort, v.Reason = accept.CohortWhole, accept.ReasonTargetAgrees
-	case d.o.Decision.IsWarmup():
-		v.Cohort = accept.CohortWarmup
-	default:
-		v.Cohort = accept.CohortConfidence
-	}
-	return v
-}
+// EarlyVerdict returns the verdict on an unfinished draft.
+func (d *Draft) EarlyVerdict() accept.Verdict { return d.score.EarlyVerdict() }
 
 // isDue reports whether the hold-back is over after the tokens so far. waited is as in [Draft.Commit].
 func (d *Draft) isDue(waited bool) bool {

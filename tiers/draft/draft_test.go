@@ -374,7 +374,7 @@ func TestADoubtfulDraftIsWhatTheTargetSaysOfIt(t *testing.T) {
 		want  accept.Verdict // its Reason and Lot
 		cut   int
 	}{
-		"it stands by it":      {&accept.Check{Pass: true, Kept: 20, Reason: accept.ReasonTargetAgrees}, accept.Verdict{Accept: true, Reason: accept.ReasonTargetAgrees, Cohort: accept.CohortWhole}, 0},
+		"it stands by it":      {&accept.Check{Pass: true, Kept: 20, Reason: accept.ReasonTargetAgrees}, accept.Verdict{Accept: true, Reason: accept.ReasonTargetAgrees}, 0},
 		"it stands by a part":  {&accept.Check{Kept: 7, Reason: accept.ReasonTargetDisagrees}, accept.Verdict{Reason: accept.ReasonTargetDisagrees}, 7},
 		"it could not say any": {nil, accept.Verdict{Reason: accept.ReasonNoVerdict}, 0},
 	} {
@@ -387,7 +387,7 @@ func TestADoubtfulDraftIsWhatTheTargetSaysOfIt(t *testing.T) {
 		}
 		d.Check(c.check)
 		v := d.End()
-		if v.Accept != c.want.Accept || v.Reason != c.want.Reason || v.Cohort != c.want.Cohort || (d.State() == Accepted) != v.Accept {
+		if v.Accept != c.want.Accept || v.Reason != c.want.Reason || (d.State() == Accepted) != v.Accept {
 			t.Errorf("%s: %+v", name, v)
 		}
 		if at := d.CutPoint(v); !v.Accept && at.Tokens != c.cut {

@@ -25,7 +25,7 @@ type Served struct {
 
 // byScore reports whether no check of all of the draft by the target accepted it.
 func (s *Served) byScore() bool {
-	return s.Verdict.Reason != "" && s.Verdict.Cohort != accept.CohortWhole
+	return s.Verdict.Reason != "" && !s.Verdict.IsChecked()
 }
 
 // KeepingOf decides when an answer by a decision may be kept. own is the evidence that the decision used.
@@ -38,7 +38,7 @@ func (s *Served) byScore() bool {
 // evidence.
 func (c *Config) KeepingOf(s Served, d *Decision, own risk.View) Keeping {
 	t := d.Audit
-	warmup := t != nil && t.Warmup && s.Accepted > 0 && s.byScore() && (s.Verdict.Cohort == "" || s.Verdict.Cohort == accept.CohortWarmup)
+	warmup := t != nil && t.Warmup && s.Accepted > 0 && s.byScore()
 	audited := t != nil && t.Own.Audited && !t.Shadow
 	switch {
 	case warmup && (audited || !s.Whole || !c.VerifyDrafts.Checks()):

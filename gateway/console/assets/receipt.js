@@ -114,10 +114,7 @@ function judgement(r, ends) {
     list([
       ['Draft', h('b.state', { data: { tone: v.accept ? 'good' : 'warn' } }, v.accept ? 'accepted' : 'rejected')],
       ['Reason', v.reason.replaceAll('_', ' ')],
-      [
-        'Decided by',
-        { conf: 'its own score', whole: 'full check by the target' }[v.cohort] ?? (v.cohort || '–'),
-      ],
+      ['Decided by', v.reason.startsWith('target_') ? 'full check by the target' : 'its own score'],
       ['Score', nats(v.score)],
       ['Threshold', nats(v.threshold)],
       ['Tokens judged', number(v.tokens)],
