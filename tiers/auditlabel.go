@@ -123,7 +123,7 @@ func (d *auditedDraft) regenerated(ctx context.Context) (good bool, err error) {
 	o.Ticket.NoWait, o.Ticket.Class, o.Demand.Whole = true, 0, true // it is for no client
 	o.FirstByteTimeout = d.Config.Timeouts.WholeAnswer(d.FirstByteTimeout(d.Config.Timeouts.TargetFirstToken), d.Body)
 	o.Before = d.openAll
-	if _, err := d.caller.Do(ctx, o); err != nil {
+	if _, err := d.Dispatch.Do(ctx, o); err != nil {
 		return false, err
 	}
 	d.cost.Target += own.Usage.Completion

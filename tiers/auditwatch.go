@@ -120,7 +120,7 @@ func (d *auditedDraft) madeWhole(ctx context.Context) bool {
 	o := d.newRequest(&engine.Answer{Draft: true, Terms: d.Terms(d.Request.Draft), Request: d.Body, Into: &answer})
 	o.Demand.Whole = true
 	o.FirstByteTimeout = d.Config.Timeouts.WholeAnswer(d.FirstByteTimeout(d.Config.Timeouts.DraftFirstToken), d.Body)
-	if _, err := d.caller.Do(ctx, o); err != nil {
+	if _, err := d.Dispatch.Do(ctx, o); err != nil {
 		d.countDropped("draft_unavailable")
 		return false
 	}

@@ -46,7 +46,7 @@ func (c caller) NewFrontEndRequest(p Pool, call engine.Call) dispatch.Request {
 	return o
 }
 
-// FrontEndTimeout bounds one call to an engine's front end, and a count with all its tries.
+// FrontEndTimeout bounds one call to an engine's front end, with all its tries.
 const FrontEndTimeout = 2 * time.Second
 
 // Open sends a call whose answer is streamed or passed on; see [dispatch.Dispatcher.Open]. A prompt is not refused by its
@@ -65,36 +65,22 @@ func (c caller) Open(ctx context.Context, o dispatch.Request) (*dispatch.Exchang
 	return c.Dispatch.Open(ctx, o)
 }
 
-// Do makes a call to one backend, once; see [dispatch.Dispatcher.Do].
-func (c caller) Do(ctx context.Context, o dispatch.Request) (backend string, err error) {
-	return c.Dispatch.Do(ctx, o)
-}
-
-// TokenizePrompt has an engine of a pool tokenize the request's prompt with its chat template.
+// TokenizePrompt has an engine of a pool tokenize the request's prompt with its chat template. The error is as of
+// [dispatch.Dispatcher.Open].
 func TokenizePrompt(ctx context.Context, c caller, p Pool) (ids []int32, err error) {
-	_, err = c.Do(ctx, c.NewFrontEndRequest(p, &engine.TokenizePrompt{Model: p.Model(), Request: c.Body, Into: &ids}))
+	err = c.ask(ctx, c.NewFrontEndRequest(p, &engine.TokenizePrompt{Model: p.Model(), Request: c.Body, Into: &ids}))
 	return ids, err
 }
 
-// CountPrompt has engines of a pool count the tokens of the request's prompt, with its chat template. The error is as of
-// [dispatch.Dispatcher.Open].
-func CountPrompt(ctx context.Context, c caller, p Pool) (int, error) {
-	var ids []int32
-	err := c.ask(ctx, c.NewFrontEndRequest(p, &engine.TokenizePrompt{Model: p.Model(), Request: c.Body, Into: &ids}))
-	return len(ids), err
-}
-
-// CountText has engines of a pool count the tokens of a text. Backends that were lost are asked only where there is no other.
-func CountText(ctx context.Context, c caller, p Pool, text []byte, lost []string) (int, error) {
-	var ids []int32
+// TokenizeText has an engine of a pool tokenize a text. Backends that were lost are asked only where there is no other.
+func TokenizeText(ctx context.Context, c caller, p Pool, text []byte, lost []string) (ids []int32, err error) {
 	o := c.NewFrontEndRequest(p, &engine.TokenizeText{Model: p.Model(), Text: text, Into: &ids})
 	o.Demand.Exclude = lost
-	err := c.ask(ctx, o)
-	if len(lost) > 0 && errors.Is(err, pool.ErrNoBackend) {
+	if err = c.ask(ctx, o); len(lost) > 0 && errors.Is(err, pool.ErrNoBackend) {
 		o.Demand.Exclude = nil
 		err = c.ask(ctx, o)
 	}
-	return len(ids), err
+	return ids, err
 }
 
 // ask makes a call that is answered in one piece: with other backends within the request's retries, if one fails.
@@ -105,10 +91,4 @@ func (c caller) ask(ctx context.Context, o dispatch.Request) error {
 		x.Close(nil, 0)
 	}
 	return err
-}
-
-// TokenizeText has an engine of a pool tokenize a text.
-func TokenizeText(ctx context.Context, c caller, p Pool, text []byte) (ids []int32, err error) {
-	_, err = c.Do(ctx, c.NewFrontEndRequest(p, &engine.TokenizeText{Model: p.Model(), Text: text, Into: &ids}))
-	return ids, err
 }

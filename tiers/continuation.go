@@ -141,8 +141,8 @@ func (c *continuation) rewindToWord(ctx context.Context) draft.CutPoint {
 	drafted := c.AcceptedTokens + c.WastedTokens
 	tokens, exact := c.t.EndAtWord()
 	if c.guessed || !exact {
-		if n, err := c.countTokens(ctx); err == nil {
-			tokens = n
+		if ids, err := TokenizeText(ctx, c.caller, c.pool, c.t.Text(), c.lost); err == nil {
+			tokens = len(ids)
 		}
 	}
 	c.AcceptedTokens = min(c.AcceptedTokens, tokens)
@@ -159,11 +159,6 @@ func (c *continuation) byText(at draft.CutPoint) (engine.Call, pool.Demand) {
 	d := c.Needs
 	d.PromptBytes += c.t.Len()
 	return c.pool.ContinueText(c.Terms(c.pool), c.Body, c.t.Text(), rest), d
-}
-
-// countTokens asks an engine for the number of tokens of the answer so far.
-func (c *continuation) countTokens(ctx context.Context) (int, error) {
-	return CountText(ctx, c.caller, c.pool, c.t.Text(), c.lost)
 }
 
 // open sends the call to a backend. Backends that failed before are tried again only if no other is left.
@@ -227,7 +222,8 @@ func (c *continuation) afterText(ctx context.Context, minTokens func(text int) i
 
 // afterRelease continues from the current end of the text.
 func (c *continuation) afterRelease(ctx context.Context, minTokens func(text int) int) error {
-	tokens, err := c.countTokens(ctx) // frames cannot be counted: one may hold several tokens
+	ids, err := TokenizeText(ctx, c.caller, c.pool, c.t.Text(), c.lost) // frames cannot be counted: one may hold several tokens
+	tokens := len(ids)
 	if c.recount = err == nil; err != nil {
 		tokens, c.Estimated = minTokens(c.t.Len()), true
 	}

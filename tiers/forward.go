@@ -36,15 +36,18 @@ func (p *Pipeline) Forward(ctx context.Context, f Forward, to Sink, record *Reco
 
 // forward passes a request through, and fills in its receipt.
 func (p *Pipeline) forward(ctx context.Context, f *Forward, rc *Receipt, to Sink) error {
-	r := &Request{Arrival: f.Arrival, Receipt: rc, Services: &p.Services}
 	need, cfg := f.Body.Need, f.Route.Config()
+	r := &Request{
+		Arrival: f.Arrival, Receipt: rc, Config: cfg, Services: &p.Services, Needs: demandOf(need),
+		Target: Pool{Pool: f.Route.Target, Tier: plan.Target}, Salt: p.salt(f.Route.Model, f.Caller.Tenant),
+	}
 	rc.Decision.Plan = plan.Plan{Tier: plan.Target, Reason: "passthrough"}
 	ctx, cancel := p.World.WithTimeout(ctx, cfg.Timeouts.Deadline(need.Prompt, need.Answer))
 	defer cancel()
 
 	passed := &engine.Forwarded{}
-	o := f.newRequest(cfg, p.salt(f.Route.Model, f.Caller.Tenant), passed)
-	o.Events = r.calls().Events
+	o := r.calls().NewRequest(r.Target, r.forwarded(f.Path, passed))
+	o.MaxPrompt = need.MaxPrompt // no first-byte deadline: an answer that is not streamed comes in one piece
 	r.Enter(plan.Target)
 	x, err := p.Dispatch.Open(ctx, o)
 	if f, failed := errors.AsType[*engine.Failure](err); failed && f.Kind == engine.WrongModel { // no backend has what the client asks for
@@ -66,24 +69,18 @@ func (p *Pipeline) forward(ctx context.Context, f *Forward, rc *Receipt, to Sink
 	return err
 }
 
-// newRequest returns the request's call.
-func (f *Forward) newRequest(cfg plan.Config, salt string, into *engine.Forwarded) dispatch.Request {
-	need, rt := f.Body.Need, f.Route
-	edits := []openai.Edit{openai.SetText("model", rt.Target.Model())}
-	if salt != "" && need.Computes {
-		edits = append(edits, openai.SetText("cache_salt", salt))
+// forwarded returns the call that passes the request through.
+func (r *Request) forwarded(path string, into *engine.Forwarded) *engine.Forward {
+	edits := []openai.Edit{openai.SetText("model", r.Target.Model())}
+	if r.Salt != "" && r.Body.Need.Computes {
+		edits = append(edits, openai.SetText("cache_salt", r.Salt))
 	}
-	body := f.Body.Apply(nil, edits...)
-	o := dispatch.Request{
-		Call: &engine.Forward{Path: f.Path, Body: body, Into: into}, Pool: rt.Target, Tier: plan.Target, Role: dispatch.RoleTarget,
-		Ticket:      dispatch.Ticket{Route: rt.Model, Pool: rt.Target.Name(), Tenant: f.Caller.Tenant, Class: int8(f.Caller.Priority)},
-		Demand:      pool.Demand{NoAnswer: need.MaxAnswer == 0, Whole: true},
-		IdleTimeout: cfg.Timeouts.StreamIdle, // no first-byte deadline: an answer that is not streamed comes in one piece
-		Retry:       dispatch.Retry{MaxRetries: cfg.MaxRetries, Budget: cfg.RetryBudget},
-		MaxPrompt:   need.MaxPrompt,
-		Identity:    f.Identity,
-	}
-	d := &o.Demand
+	return &engine.Forward{Path: path, Body: r.Body.Apply(nil, edits...), Into: into}
+}
+
+// demandOf returns what a request that is passed through needs of a backend.
+func demandOf(need openai.Need) pool.Demand {
+	d := pool.Demand{NoAnswer: need.MaxAnswer == 0, Whole: true}
 	if need.Computes { // otherwise only the engine's front end works
 		d.PromptTokens, d.PromptBytes, d.LongestShare = need.Prompt, need.Bytes, need.Longest
 	}
@@ -93,8 +90,7 @@ func (f *Forward) newRequest(cfg plan.Config, salt string, into *engine.Forwarde
 			d.OutputTokens = min(need.Answer, plan.TypicalOutput)
 		}
 	}
-	o.Ticket.Tokens = d.Tokens()
-	return o
+	return d
 }
 
 // forwardStream copies an answer, one write per read.
@@ -139,10 +135,11 @@ func (p *Pipeline) CountTokens(ctx context.Context, in Arrival, record *Record) 
 	defer cancel()
 	r.Enter(plan.Target)
 	defer r.Leave()
-	if tokens, err = CountPrompt(ctx, r.calls(), r.Target); err == nil {
+	ids, err := TokenizePrompt(ctx, r.calls(), r.Target)
+	if err == nil {
 		r.Tier = plan.Target
 	}
-	return tokens, err
+	return len(ids), err
 }
 
 // targetPrices returns the prices of a route's target; drafts take no part in what is forwarded.

@@ -103,7 +103,7 @@ func (rc *Receipt) Acceptance() string {
 	if !rc.WasJudged() {
 		word += ";reason=" + reason
 		if rc.Decision.Audit != nil {
-			word += ";policy=" + rc.Decision.Audit.Policy()
+			word += ";policy=" + rc.Decision.Audit.Own.Policy()
 		}
 		return word
 	}
@@ -115,7 +115,7 @@ func (rc *Receipt) Acceptance() string {
 		word += ";mode=" + string(m)
 	}
 	if rc.Decision.Audit != nil {
-		word += ";policy=" + rc.Decision.Audit.Policy()
+		word += ";policy=" + rc.Decision.Audit.Own.Policy()
 	}
 	if rc.Decision.Rule != "" {
 		word += ";rule=" + string(rc.Decision.Rule)

@@ -41,7 +41,7 @@ func (v Verifier) Score(ctx context.Context, q Question) (Scores, error) {
 		top = distributionTop
 	}
 	var said openai.Scores
-	backend, err := v.Do(ctx, v.newRequest(&engine.Score{Question: v.scoreQuestion(q, top), Into: &said}, len(q.Prompt)+len(q.IDs)))
+	backend, err := v.Dispatch.Do(ctx, v.newRequest(&engine.Score{Question: v.scoreQuestion(q, top), Into: &said}, len(q.Prompt)+len(q.IDs)))
 	out := Scores{Backend: backend}
 	if backend != "" {
 		out.Computed = len(q.Prompt) + len(q.IDs) - said.Cached

@@ -21,7 +21,7 @@ func (t *tools) run(ctx context.Context) error {
 	o := t.draftRequest(&engine.Answer{Draft: true, Terms: t.Terms(t.Draft), Request: t.Body, Into: whole})
 	o.Demand.Whole, o.Ticket.NoWait = true, true
 	o.FirstByteTimeout = t.Config.Timeouts.WholeAnswer(o.FirstByteTimeout, t.Body)
-	if _, err := t.Do(ctx, o); err != nil {
+	if _, err := t.Dispatch.Do(ctx, o); err != nil {
 		return t.withoutDraft(ctx, err)
 	}
 	d.TakeWhole(whole)

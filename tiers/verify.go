@@ -143,7 +143,7 @@ func (v Verifier) byJudge(ctx context.Context, d Draft, r *Result) error {
 	o := v.newRequest(judge, computed)
 	o.Demand.PromptBytes = v.Body.PromptBytes + len(d.Text) + len(v.Own)
 	var err error
-	if r.Backend, err = v.Do(ctx, o); err != nil {
+	if r.Backend, err = v.Dispatch.Do(ctx, o); err != nil {
 		return fmt.Errorf("judge: %w", err)
 	}
 	r.Computed = computed
@@ -185,7 +185,7 @@ func (v Verifier) byText(ctx context.Context, d Draft, r *Result) error {
 	if err != nil {
 		return err
 	}
-	ids, err := TokenizeText(ctx, v.caller, v.Target, d.WithStop)
+	ids, err := TokenizeText(ctx, v.caller, v.Target, d.WithStop, nil)
 	if err != nil {
 		return err
 	}

@@ -304,9 +304,9 @@ func TestTokensAreCountedByABackendThatWasNotLostWhereThereIsOne(t *testing.T) {
 	all := r.target.Snapshot()
 	for _, lost := range [][]string{{all[0].ID}, {all[1].ID}, {all[0].ID, all[1].ID}} {
 		r.attempts = nil
-		got, err := CountText(t.Context(), r.asker.caller, r.asker.Target, []byte("one two three"), lost)
-		if err != nil || got != 3 || len(r.attempts) != 1 || len(lost) == 1 && r.attempts[0].Backend == lost[0] {
-			t.Errorf("%d, %v, by %+v; lost are %s", got, err, r.attempts, lost)
+		got, err := TokenizeText(t.Context(), r.asker.caller, r.asker.Target, []byte("one two three"), lost)
+		if err != nil || len(got) != 3 || len(r.attempts) != 1 || len(lost) == 1 && r.attempts[0].Backend == lost[0] {
+			t.Errorf("%v, %v, by %+v; lost are %s", got, err, r.attempts, lost)
 		}
 	}
 }

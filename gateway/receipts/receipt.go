@@ -227,7 +227,7 @@ func (r *Receipt) of(rc *tiers.Receipt) {
 	}
 	r.Plan = planOf(&rc.Decision, rc.Reason())
 	if t := rc.Decision.Audit; t != nil {
-		r.Audit = &auditJSON{t.Policy(), t.Own.TrafficClass, t.Own.Audited, t.Shadow}
+		r.Audit = &auditJSON{t.Own.Policy(), t.Own.TrafficClass, t.Own.Audited, t.Shadow}
 	}
 	r.Attempts, r.Checks, r.Continuations = rc.Tries, slices.Clone(rc.Checks), rc.Failovers
 	for i := range r.Checks {

@@ -203,9 +203,6 @@ type AuditDecision struct {
 	Cautious float64 // that threshold
 }
 
-// Policy is the evidence key that the request goes by, as headers show it.
-func (a *AuditDecision) Policy() string { return a.Own.Policy() }
-
 // Floor returns the least score at which a draft is of interest to an audit.
 func (a *AuditDecision) Floor() float64 {
 	floor := math.Inf(1)
