@@ -95,29 +95,23 @@ func (a *App) Drain(ctx context.Context, name, backend, why string, d time.Durat
 	if p == nil || !slices.Contains(backendIDs(p), backend) {
 		return gateway.ErrUnknownBackend
 	}
-	err := a.Fleet.Drain(ctx, p.Name(), backend, why, d)
-	if err == nil || errors.Is(err, fleet.ErrFull) {
-		return err
-	}
-	p.Drain(backend, why, d)
-	return fmt.Errorf("%w: %w", gateway.ErrNotShared, err)
+	return shared(a.Fleet.Drain(ctx, name, backend, why, d))
 }
 
 // Undrain ends a drain.
 func (a *App) Undrain(ctx context.Context, name, backend string) error {
-	p := a.Pool(name)
-	if p == nil {
+	if a.Pool(name) == nil {
 		return gateway.ErrUnknownBackend
 	}
-	undone := p.Undrain(backend)
-	switch err := a.Fleet.Undrain(ctx, p.Name(), backend); {
-	case err == nil:
-		return nil
-	case undone:
-		return fmt.Errorf("%w: %w", gateway.ErrNotShared, err)
-	default:
-		return fmt.Errorf("%s stays drained on all replicas: %w", backend, err)
+	return shared(a.Fleet.Undrain(ctx, name, backend))
+}
+
+// shared is what the gateway is told of an order that is in force here, unless there are too many.
+func shared(err error) error {
+	if err == nil || errors.Is(err, fleet.ErrFull) {
+		return err
 	}
+	return fmt.Errorf("%w: %w", gateway.ErrNotShared, err)
 }
 
 // Backends returns all backends of all pools.

@@ -105,9 +105,6 @@ func (a *App) begin(next, was *routing) error {
 		if old == p {
 			continue
 		}
-		if old != nil {
-			p.TakeDrains(old.Pool)
-		}
 		a.startPool(p)
 		if a.poolsRun && next.replaces(was, name) {
 			awaited = append(awaited, name)

@@ -90,7 +90,7 @@ func TestAFlushedRedisGetsSettingsAndDrainsAgainAndNobodyNotices(t *testing.T) {
 		if !inForce() {
 			t.Fatal("out of force")
 		}
-		return client.HGet(t.Context(), "foregate:settings", "shed.low").Val() == "0.6" && client.HExists(t.Context(), "foregate:{fg}:drain", "p/"+id).Val()
+		return client.HGet(t.Context(), "foregate:settings", "shed.low").Val() == "0.6" && client.HExists(t.Context(), "foregate:{fg}:told1", "drains:1/p/"+id).Val()
 	})
 	apptest.Eventually(t, "the status says so", func() bool { s := replicas[2].Status(t); return s.Redis.LostData > 0 && len(s.Settings.Lost) == 0 })
 }

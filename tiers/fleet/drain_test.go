@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -114,11 +115,6 @@ func TestDrainsThatRedisLostAreOrderedAgain(t *testing.T) {
 		if diff := cmp.Diff(map[string]string{"open": "why"}, b.small.drains()); diff != "" {
 			t.Error(diff)
 		}
-		r.Del(keyDrain) // on purpose: Redis has lost nothing
-		time.Sleep(time.Second)
-		if got := b.small.drains(); len(got) != 0 {
-			t.Errorf("drained: %v", got)
-		}
 	})
 }
 
@@ -150,10 +146,6 @@ func TestADrainEndsByItselfEvenWithoutRedis(t *testing.T) {
 		if took := time.Since(begun); took < 10*time.Second || took > 10*time.Second+560*time.Millisecond {
 			t.Errorf("ended after %v", took)
 		}
-		time.Sleep(tidyEvery + keepEnded)
-		if fields, err := r.HKeys(keyDrain); err != nil || len(fields) != 2 {
-			t.Errorf("not tidied: %v, %v", fields, err)
-		}
 		r.SetError("ERR gone")
 		time.Sleep(time.Minute)
 		if diff := cmp.Diff(a.small.drains(), map[string]string{"open": "why"}); diff != "" {
@@ -162,19 +154,49 @@ func TestADrainEndsByItselfEvenWithoutRedis(t *testing.T) {
 	})
 }
 
-func TestWhatPeopleTypeAsADrainIsReadKindly(t *testing.T) {
-	stores(t, func(t *testing.T, o *redis.Options, raw *redis.Client) {
-		a := join(t, o, "a")
-		if err := raw.HSet(t.Context(), keyDrain, "small/b0", `{"why":"me"}`, "small/b1", `{}`, "small/b2", "banana", "small/b3", `{"until":-1}`,
-			"small/b4", `{"until":1e999}`, "small/", `{}`, "smaller/b5", `{}`, "b6", `{}`, "small/b7", `{"until":1}`).Err(); err != nil {
+func TestAnOrderIsKnownForADayAndOneInForceForAsLongAsItIs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, o := redistest.Embedded(t, redistest.Background)
+		a, b := join(t, o, "a"), join(t, o, "b")
+		ticks(t, a, b)
+		for _, backend := range []string{"open", "undone"} {
+			if err := a.drain(t, backend, 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := b.order(func() error { return b.Undrain(t.Context(), "small", "undone") }); err != nil { // which it has not heard of
 			t.Fatal(err)
 		}
-		ticks(t, a, a, a)
-		if diff := cmp.Diff(a.small.drains(), map[string]string{"b0": "me", "b1": ""}); diff != "" {
-			t.Error(diff)
+		for range 3 {
+			ticks(t, a, b, a)
+			if diff := cmp.Diff(map[string]string{"open": "why"}, a.small.drains()); diff != "" || len(b.small.drains()) != 1 {
+				t.Errorf("%s, %v", diff, b.small.drains())
+			}
+			time.Sleep(keepDrain/2 + time.Minute)
 		}
-		if a.log.count("of no use") != 1 || a.count(errDrain) != 4 {
-			t.Errorf("%d logged, %d counted", a.log.count("of no use"), a.count(errDrain))
+		fields, err := r.HKeys(keyTold)
+		if err != nil || cmp.Diff([]string{topicDrains + "/small/open"}, fields) != "" || len(a.drains) != 1 {
+			t.Errorf("Redis has %v, %v; a replica knows %v", fields, err, a.drains)
+		}
+	})
+}
+
+func TestTextsThatAreNoDrainsAreCountedAndOfTwoOrdersTheLaterCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, o := redistest.Embedded(t, redistest.Background)
+		a := join(t, o, "a")
+		ticks(t, a)
+		if err := a.drain(t, "b0", 0); err != nil {
+			t.Fatal(err)
+		}
+		now := time.Now().UnixMilli()
+		say := func(backend, text string) { r.HSet(keyTold, topicDrains+"/small/"+backend, fmt.Sprint(now, " ", text)) }
+		for backend, text := range map[string]string{"b1": "banana", "b2": `{"until":-1}`, "b3": `{"at":1e999}`, "b0": `{"at":5,"undone":true}`, "b4": fmt.Sprintf(`{"at":%d,"why":"me"}`, now)} {
+			say(backend, text)
+		}
+		ticks(t, a, a)
+		if diff := cmp.Diff(map[string]string{"b0": "why", "b4": "me"}, a.small.drains()); diff != "" || a.count(errDrain) != 3 {
+			t.Errorf("%s, %d errors", diff, a.count(errDrain))
 		}
 	})
 }

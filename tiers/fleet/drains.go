@@ -8,8 +8,6 @@ import (
 	"maps"
 	"strings"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // Errors of [Fleet.Drain] and [Fleet.Undrain].
@@ -17,217 +15,150 @@ var (
 	ErrNoRedis = errors.New("fleet: there is no Redis to share a drain through")
 	ErrNoPool  = errors.New("fleet: no such pool")
 	ErrFull    = errors.New("fleet: 4096 drains are too many")
-
-	errNoClock  = errors.New("the time of Redis is not known")
-	errReplaced = errors.New("another order for the backend came")
 )
+
+// topicDrains names the topic of drains, by "<pool>/<backend>". Each replica knows all, and of two orders about a backend the later
+// one: so what Redis has lost is told again by any.
+const topicDrains = "drains:1"
 
 const (
-	maxWhy    = 256     // bytes of a reason that is stored
-	maxDrain  = 2048    // bytes of a stored drain: a reason of 256 bytes, escaped
-	maxUntil  = 1 << 52 // ms
+	maxDrains = 4096
+	maxWhy    = 256 // bytes of a reason that is stored
 	orderTime = 1500 * time.Millisecond
-	keepEnded = time.Minute // a drain that has ended is removed after it
+	// keepDrain is how long an order is known that nobody tells again: that of an end, for replicas that are cut off meanwhile. One
+	// that is in force is told again after half of it.
+	keepDrain = 24 * time.Hour
 )
 
-// drain is a stored drain. All versions read it.
+// drain is the last order about a backend.
 type drain struct {
-	Why   string `json:"why"`
-	Until int64  `json:"until"` // ms by Redis' clock; 0: no end
-
-	value  string
-	broken bool
+	Why    string `json:"why,omitempty"`
+	At     int64  `json:"at"`               // ms by Redis' clock, later than that of the order before
+	Until  int64  `json:"until,omitempty"`  // as above; 0: no end
+	Undone bool   `json:"undone,omitempty"` // the backend is drained no more
 }
 
-// expired reports whether a drain has ended.
-func (d drain) expired(now int64) bool { return d.Until > 0 && d.Until <= now }
+// active reports whether the backend is drained.
+func (d drain) active(now int64) bool { return !d.Undone && (d.Until == 0 || now < d.Until) }
 
-// decodeDrain parses a stored drain. An operator may have typed it: missing parts are empty.
-func decodeDrain(value string) (d drain) {
-	d.broken = len(value) > maxDrain || json.Unmarshal([]byte(value), &d) != nil || d.Until < 0 || d.Until > maxUntil
-	d.value = value
-	return d
-}
-
-// order is an operator's, or a drain that Redis has lost: it is sent in each tick until Redis has stored it, or the drain
-// has ended.
-type order struct {
-	undrain bool // such an order is not sent again
-	why     string
-	until   time.Time  // local; zero: no end
-	result  chan error // of the first try
-}
-
-// value is a drain as it is stored.
-func (o *order) value(c clock) string {
-	d := drain{Why: o.why}
-	if !o.until.IsZero() {
-		d.Until = c.when(o.until)
+// now is Redis' time as far as it is known. The caller holds drainMu.
+func (f *Fleet) now() int64 {
+	at := time.Now()
+	if f.clock.at.IsZero() {
+		return at.UnixMilli()
 	}
-	text, err := json.Marshal(d)
-	if err != nil { // a text and a number have none
-		return "{}"
-	}
-	return string(text)
+	return f.clock.when(at)
 }
 
-// Drain tells all replicas to send nothing more to a backend, for d, or until Undrain if d is 0. It returns when Redis has
-// stored it and this replica has applied it, within 1.5 s; others do at their next tick. If Redis cannot store it now, that
-// is an error, and Redis is told as soon as it can, unless Undrain comes first. Up to 256 bytes of why are stored.
+// Drain tells all replicas to send nothing more to a backend, for d, or until Undrain if d is 0. It is in force here at once, and
+// when it returns Redis has it; others have it at their next tick. If Redis cannot store it within 1.5 s, that is an error, and Redis
+// is told as soon as it can be. Up to 256 bytes of why are stored.
 func (f *Fleet) Drain(ctx context.Context, pool, backend, why string, d time.Duration) error {
 	if d < 0 || d.Milliseconds() == 0 && d > 0 {
 		return fmt.Errorf("fleet: a drain of %s is too short", d)
 	}
-	o := &order{why: strings.ToValidUTF8(why[:min(len(why), maxWhy)], "")}
-	if d > 0 {
-		o.until = time.Now().Add(d)
-	}
-	return f.give(ctx, pool, backend, o)
+	return f.order(ctx, pool, backend, drain{Why: strings.ToValidUTF8(why[:min(len(why), maxWhy)], ""), Until: d.Milliseconds()})
 }
 
 // Undrain ends a drain; a backend that is not drained is no error.
 func (f *Fleet) Undrain(ctx context.Context, pool, backend string) error {
-	return f.give(ctx, pool, backend, &order{undrain: true})
+	return f.order(ctx, pool, backend, drain{Undone: true})
 }
 
-// give has the next tick carry out an order, and waits for its result.
-func (f *Fleet) give(ctx context.Context, pool, backend string, o *order) error {
+// order takes an order, whose Until is from now on, and waits until a tick has told it.
+func (f *Fleet) order(ctx context.Context, pool, backend string, d drain) error {
 	switch {
-	case f.redis == nil:
-		return ErrNoRedis
 	case f.pool(pool) == nil:
 		return fmt.Errorf("%w: %q", ErrNoPool, pool)
 	case backend == "" || len(backend) > maxID:
 		return fmt.Errorf("fleet: backend id %.64q is not 1 to %d bytes long", backend, maxID)
 	}
-	field := pool + "/" + backend
-	o.result = make(chan error, 1)
-	f.queueMu.Lock()
-	if old := f.orders[field]; old != nil {
-		old.answer(errReplaced)
+	field, told := pool+"/"+backend, make(chan error, 1)
+	if !f.setDrain(field, d, told) {
+		return ErrFull
 	}
-	f.orders[field] = o
-	f.queueMu.Unlock()
+	if f.redis == nil {
+		return ErrNoRedis
+	}
 	f.Wake()
 	ctx, cancel := context.WithTimeout(ctx, orderTime)
 	defer cancel()
-	var err error
 	select {
-	case err = <-o.result:
+	case err := <-told:
+		if err == nil {
+			return nil
+		}
+		return fmt.Errorf("fleet: drain of %s: %w", field, err)
 	case <-ctx.Done():
-		err = ctx.Err()
-	}
-	if err == nil {
-		return nil
-	}
-	if o.undrain || errors.Is(err, ErrFull) {
-		f.finish(field, o)
-	}
-	return fmt.Errorf("fleet: drain of %s: %w", field, err)
-}
-
-// answer tells who gave the order what came of its first try.
-func (o *order) answer(err error) {
-	select {
-	case o.result <- err: // a lost drain has no channel
-	default:
+		return fmt.Errorf("fleet: drain of %s: %w", field, ctx.Err())
 	}
 }
 
-// finish forgets an order.
-func (f *Fleet) finish(field string, o *order) {
-	f.queueMu.Lock()
-	defer f.queueMu.Unlock()
-	if f.orders[field] == o {
-		delete(f.orders, field)
+// setDrain puts an order of this replica into force; told hears what comes of telling it. False: there are too many.
+func (f *Fleet) setDrain(field string, d drain, told chan error) bool {
+	f.drainMu.Lock()
+	defer f.drainMu.Unlock()
+	was, known := f.drains[field]
+	if !known && len(f.drains) >= maxDrains {
+		return false
 	}
+	now := f.now()
+	if d.At = max(now, was.At+1); d.Undone && !(known && was.active(now)) {
+		d.At += slack // another replica may have drained it a moment ago
+	}
+	if d.Until > 0 {
+		d.Until += now
+	}
+	f.drains[field] = d
+	f.untold = append(f.untold, told)
+	f.applyDrains()
+	return true
 }
 
-// queueDrains carries out the orders, and reads all drains. If there are too many, they are not deleted, unlike texts,
-// because operators made them.
-func (f *Fleet) queueDrains(t *turn) {
-	ctx := context.Background() // the round trip has the deadline
-	f.queueMu.Lock()
-	orders := maps.Clone(f.orders)
-	f.queueMu.Unlock()
-	for field, o := range orders {
-		_, known := f.drains[field]
-		var cmd redis.Cmder
-		switch {
-		case !o.until.IsZero() && !t.at.Before(o.until):
-			f.finish(field, o)
-			continue
-		case o.undrain:
-			cmd = t.pipe.HDel(ctx, keyDrain, field)
-		case f.clock.at.IsZero() && !o.until.IsZero():
-			o.answer(errNoClock)
-			continue
-		case !known && len(f.drains) >= maxDrains:
-			o.answer(ErrFull)
-			continue
-		default:
-			cmd = t.pipe.HSet(ctx, keyDrain, field, o.value(f.clock))
-		}
-		t.calls = append(t.calls, call{cmd: cmd, kind: errDrain, key: keyDrain, done: func(err error) {
-			if err == nil {
-				f.finish(field, o)
-			}
-			t.answers = append(t.answers, func() { o.answer(err) })
-		}})
-	}
-	all := t.pipe.HGetAll(ctx, keyDrain)
-	t.calls = append(t.calls, call{cmd: all, kind: errDrain, key: keyDrain, receive: func() error {
-		return f.receiveDrains(t, all.Val())
-	}})
-}
-
-// receiveDrains processes the hash of drains. What Redis has lost is ordered again.
-func (f *Fleet) receiveDrains(t *turn, all map[string]string) (wrong error) {
-	if len(all) > maxDrains {
-		return fmt.Errorf("more than %d fields", maxDrains) // existing drains remain
-	}
-	next := make(map[string]drain, len(all))
-	for field, value := range all {
-		d, known := f.drains[field]
-		if !known || d.value != value {
-			d = decodeDrain(value)
-		}
-		if d.broken {
-			wrong = fmt.Errorf("field %.64q is no drain", field)
-		}
-		next[field] = d
-	}
-	if t.lost {
-		f.orderAgain(t, next)
-	}
-	f.drains = next
-	return wrong
-}
-
-// orderAgain puts the drains into next that Redis has lost, and orders them again.
-func (f *Fleet) orderAgain(t *turn, next map[string]drain) {
-	f.queueMu.Lock()
-	defer f.queueMu.Unlock()
+// tellDrains returns the orders that Redis does not have, or has had for long. Those of an end are forgotten in time.
+func (f *Fleet) tellDrains() map[string]string {
+	f.drainMu.Lock()
+	defer f.drainMu.Unlock()
+	out, now := map[string]string{}, f.now()
 	for field, d := range f.drains {
-		if _, there := next[field]; there || d.broken || d.expired(f.clock.when(t.at)) || f.orders[field] != nil {
-			continue
+		text, err := json.Marshal(d)
+		at, has, _ := stamp(f.taken[topicDrains+"/"+field])
+		old := now-at > keepDrain.Milliseconds()/2
+		switch {
+		case !d.active(now) && now-max(d.At, d.Until) > keepDrain.Milliseconds():
+			delete(f.drains, field)
+		case err == nil && (has != string(text) || old && d.active(now)):
+			out[field] = string(text)
 		}
-		next[field] = d
-		o := &order{why: d.Why}
-		if d.Until > 0 {
-			o.until = t.at.Add(time.Duration(d.Until-f.clock.when(t.at)) * time.Millisecond)
-		}
-		f.orders[field] = o
 	}
+	return out
 }
 
-// applyDrains updates every pool whose drains changed: by Redis, or because one expired, which works without
-// Redis.
-func (f *Fleet) applyDrains(now int64) {
+// takeDrain takes over an order of another replica, if it is later than what is known.
+func (f *Fleet) takeDrain(field, text string, _ time.Duration) {
+	var d drain
+	if json.Unmarshal([]byte(text), &d) != nil || len(d.Why) > maxWhy || min(d.At, d.Until) < 0 || max(d.At, d.Until) > maxTime {
+		f.metrics.errors.WithLabelValues(errDrain).Inc()
+		return
+	}
+	f.drainMu.Lock()
+	defer f.drainMu.Unlock()
+	if was, known := f.drains[field]; known && d.At <= was.At || !known && len(f.drains) >= maxDrains {
+		return
+	}
+	f.drains[field] = d
+}
+
+// maxTime is later than any time, in ms.
+const maxTime = 1 << 52
+
+// applyDrains updates every pool whose drains changed: by an order, or because one is over. The caller holds drainMu.
+func (f *Fleet) applyDrains() {
+	now := f.now()
 	for _, p := range f.pools.Load().all {
 		drained := map[string]string{}
 		for field, d := range f.drains {
-			if backend, ok := strings.CutPrefix(field, p.name+"/"); ok && backend != "" && !d.broken && !d.expired(now) {
+			if backend, ok := strings.CutPrefix(field, p.name+"/"); ok && backend != "" && d.active(now) {
 				drained[backend] = d.Why
 			}
 		}
@@ -238,12 +169,22 @@ func (f *Fleet) applyDrains(now int64) {
 	}
 }
 
-// ended are the drains that ended a while ago.
-func (f *Fleet) ended(now int64) (fields []string) {
-	for field, d := range f.drains {
-		if d.expired(now - keepEnded.Milliseconds()) {
-			fields = append(fields, field)
+// updateDrains is applyDrains with the lock.
+func (f *Fleet) updateDrains() {
+	f.drainMu.Lock()
+	defer f.drainMu.Unlock()
+	f.applyDrains()
+}
+
+// takeOrders returns what tells those who wait for their orders to be told what came of it.
+func (f *Fleet) takeOrders() (answer func(error)) {
+	f.drainMu.Lock()
+	defer f.drainMu.Unlock()
+	waiting := f.untold
+	f.untold = nil
+	return func(err error) {
+		for _, told := range waiting {
+			told <- err
 		}
 	}
-	return fields
 }

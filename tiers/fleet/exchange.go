@@ -9,12 +9,10 @@ import (
 
 // turn is one tick's exchange with Redis.
 type turn struct {
-	at      time.Time // local, before anything was sent
-	pipe    redis.Pipeliner
-	calls   []call            // the heartbeat first
-	told    map[string]string // texts, by topic and field
-	lost    bool              // Redis has lost data since the last tick
-	answers []func()          // to operators, once all is applied
+	at    time.Time // local, before anything was sent
+	pipe  redis.Pipeliner
+	calls []call            // the heartbeat first
+	told  map[string]string // texts, by topic and field
 }
 
 // call is one command of a round trip.

@@ -29,7 +29,7 @@ const (
 	publishable = 10 * time.Second // an older reading is useless
 )
 
-// Pool receives what other replicas share. Only [Fleet.Run]'s goroutine calls its methods, which must not block.
+// Pool receives what other replicas share. Its methods must not block. Only [Fleet.Run]'s goroutine calls them, ReceiveDrains any.
 type Pool interface {
 	Name() string
 	// ReceiveReading passes another replica's reading, maybe an old one. It returns false if there is no such backend.
@@ -82,8 +82,11 @@ type Fleet struct {
 	lastError atomic.Pointer[error] // of the last tick, for [Fleet.LastError]
 	lostAt    atomic.Pointer[time.Time]
 
+	drainMu sync.Mutex       // of what follows, the writing of clock, and the pools' drains
+	drains  map[string]drain // by "<pool>/<backend>"
+	untold  []chan error     // of those who wait for their orders to be told
+
 	queueMu  sync.Mutex                  // of what follows, and the pools' placements
-	orders   map[string]*order           // about drains, by field
 	readings map[string]pressure.Reading // to tell, by "<pool>/<backend>"; the newest of each
 
 	retake atomic.Bool // texts are taken again, because there are new pools
@@ -98,7 +101,6 @@ type Fleet struct {
 	taken          map[string]string // texts as last read, by topic and field
 	overfull       bool              // there were too many of them
 	again          map[string]string // texts to be told again: Redis' clock has jumped
-	drains         map[string]drain  // by field
 	problems       map[string]bool   // active problems, for one log line each
 }
 
@@ -128,9 +130,8 @@ type pool struct {
 	name, log string             // the name, the key of the placements
 	toPlace   []prefix.Placement // to publish; Fleet.queueMu guards it
 
-	// Used only by the goroutine that ticks.
-	lastEntry string // id of the last read entry of the log; "": none was read
-	drained   map[string]string
+	lastEntry string            // id of the last read entry of the log; "": none was read; used only by the goroutine that ticks
+	drained   map[string]string // Fleet.drainMu guards it
 }
 
 // New returns a fleet that is alone until it runs, and has no pools until [Fleet.SetPools].
@@ -141,7 +142,7 @@ func New(o Options) *Fleet {
 	f := &Fleet{
 		redis: o.Redis, self: o.Replica, hashes: o.Hashes, interval: o.Interval, log: o.Logger,
 		wakeup: make(chan struct{}, 1), problems: map[string]bool{}, expect: max(o.Expect, 1),
-		orders: map[string]*order{}, readings: map[string]pressure.Reading{}, topics: map[string]*Topic{},
+		drains: map[string]drain{}, readings: map[string]pressure.Reading{}, topics: map[string]*Topic{},
 		lost: o.Lost, metrics: newMetrics(o.Registerer), startedAt: time.Now(), tidied: time.Now(),
 	}
 	f.pools.Store(&pools{})
@@ -149,14 +150,15 @@ func New(o Options) *Fleet {
 		f.scripts = calls.NewRunner(o.Redis, beatScript)
 	}
 	readings := Topic{Name: topicPressure, Tell: f.tellReadings, Take: f.takeReading, Max: maxBackends, Keep: keepReading}
-	for _, t := range append(slices.Clone(o.Topics), readings) {
+	drains := Topic{Name: topicDrains, Tell: f.tellDrains, Take: f.takeDrain, Max: maxDrains, Keep: keepDrain}
+	for _, t := range append(slices.Clone(o.Topics), readings, drains) {
 		t.Max, t.Keep = cmp.Or(t.Max, defaultMax), cmp.Or(t.Keep, defaultKeep)
 		f.topics[t.Name] = &t
 	}
 	return f
 }
 
-// SetPools replaces the pools from the next tick on. A new one receives what other replicas have shared of its name; one
+// SetPools replaces the pools from the next tick on. A new one receives drains at once, and then what other replicas have shared of its name; one
 // that stays goes on. Names differ, and have no slash. Only one SetPools may run at a time.
 func (f *Fleet) SetPools(all []Pool) {
 	was, next := f.pools.Load(), &pools{byName: make(map[string]*pool, len(all))}
@@ -171,6 +173,7 @@ func (f *Fleet) SetPools(all []Pool) {
 		next.all = append(next.all, own)
 	}
 	f.pools.Store(next)
+	f.updateDrains()
 }
 
 // pool returns the pool with a name, or nil.

@@ -17,8 +17,6 @@ const (
 	keyTold = "foregate:{fg}:told1"
 	// keyPlaced plus a pool's name is a stream of placements.
 	keyPlaced = "foregate:{fg}:placed2:"
-	// keyDrain is a hash: "<pool>/<backend>" → reason and end. All versions read it.
-	keyDrain = "foregate:{fg}:drain"
 )
 
 var (
@@ -30,7 +28,6 @@ var (
 const (
 	maxMembers  = 1024 // replicas
 	maxBackends = 4096 // readings of all pools
-	maxDrains   = 4096 // fields of the drains' hash
 	maxTidied   = 256  // fields of one hash deleted at once
 	maxID       = 256  // bytes of a backend's id
 	maxReplica  = 64   // bytes of a replica's id

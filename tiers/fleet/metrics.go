@@ -11,7 +11,7 @@ const (
 	errReplicas = "replicas" // the set of replicas: wrong type, no memory
 	errTopic    = "topic"    // the hash of topics, as above, or a text in it
 	errPlaced   = "placed"   // a pool's stream of placements, as above, or an entry
-	errDrain    = "drain"    // the hash of drains, as above, or a drain in it
+	errDrain    = "drain"    // an invalid drain
 	errReading  = "reading"  // an invalid reading
 	errRun      = "run"      // the number that shows whether Redis has lost data
 )

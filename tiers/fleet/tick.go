@@ -16,7 +16,7 @@ import (
 // their next tick, and returns nil, within 2 s even if Redis hangs: a tick in progress is not cancelled.
 func (f *Fleet) Run(ctx context.Context) error {
 	if f.redis == nil {
-		<-ctx.Done()
+		f.endDrains(ctx)
 		return nil
 	}
 	whole := context.WithoutCancel(ctx) // a cancelled heartbeat might take effect after the leaving
@@ -32,6 +32,20 @@ func (f *Fleet) Run(ctx context.Context) error {
 		}
 		f.tick(whole)
 		timer.Reset(f.pause())
+	}
+}
+
+// endDrains ends drains whose time is over, where there is no Redis, until ctx ends.
+func (f *Fleet) endDrains(ctx context.Context) {
+	tick := time.NewTicker(defaultInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			f.updateDrains()
+		}
 	}
 }
 
@@ -59,7 +73,6 @@ func (f *Fleet) tick(ctx context.Context) {
 	was := f.clock
 	t := &turn{at: time.Now(), pipe: f.scripts.Pipeline()}
 	heartbeat := f.queueHeartbeat(t)
-	f.queueDrains(t)
 	f.queueTopics(t)
 	f.queueHashes(t)
 	for _, p := range f.pools.Load().all {
@@ -81,11 +94,8 @@ func (f *Fleet) tick(ctx context.Context) {
 	for _, c := range t.calls {
 		f.take(c, err, well)
 	}
-	f.applyDrains(f.clock.when(time.Now()))
+	f.updateDrains()
 	f.showSharing()
-	for _, answer := range t.answers {
-		answer()
-	}
 	if well && f.dueToTidy(t.at) {
 		f.tidy(ctx, t.at)
 	}
@@ -107,10 +117,9 @@ func (f *Fleet) followClock(t *turn, was clock) {
 
 // look finds whether Redis has lost data.
 func (f *Fleet) look(t *turn, look func() (bool, error)) {
-	var err error
-	t.lost, err = look()
+	lost, err := look()
 	f.countProblem(errRun, keyRun, err)
-	if !t.lost {
+	if !lost {
 		return
 	}
 	f.metrics.lostData.Inc()
@@ -184,7 +193,9 @@ func (f *Fleet) receiveHeartbeat(t *turn, heartbeat *redis.Cmd) error {
 	if !ok || !ok2 || !ok3 {
 		return errors.New("the heartbeat's reply has other types")
 	}
+	f.drainMu.Lock()
 	f.clock = clock{ms: now, at: t.at}
+	f.drainMu.Unlock()
 	if wrong != "" {
 		f.metrics.errors.WithLabelValues(errReplicas).Inc()
 		return fmt.Errorf("%s: %s", keyReplicas, wrong)
@@ -203,16 +214,16 @@ func (f *Fleet) dueToTidy(at time.Time) bool {
 	return f.view.Load().members[0] == f.self && at.Sub(f.tidied) >= tidyEvery
 }
 
-// tidy deletes unused fields. They were just read; what is told or drained in this moment may be lost: texts are told again.
+// tidy deletes unused fields. They were just read; what is told in this moment may be lost: texts are told again.
 func (f *Fleet) tidy(ctx context.Context, at time.Time) {
 	f.tidied = at
 	now := f.clock.when(at)
 	pipe := f.scripts.Pipeline()
-	for key, fields := range map[string][]string{keyTold: f.forgotten(now), keyDrain: f.ended(now)} {
-		if len(fields) > 0 {
-			pipe.HDel(ctx, key, fields[:min(len(fields), maxTidied)]...)
-		}
+	fields := f.forgotten(now)
+	if len(fields) == 0 {
+		return
 	}
+	pipe.HDel(ctx, keyTold, fields[:min(len(fields), maxTidied)]...)
 	if f.scripts.Exec(ctx, pipe, deadline) != nil {
 		f.metrics.errors.WithLabelValues(errRedis).Inc()
 	}

@@ -64,14 +64,17 @@ func (f *Fleet) queueTopics(t *turn) {
 		t.calls = append(t.calls, call{cmd: t.pipe.Unlink(ctx, keyTold), kind: errTopic, key: keyTold})
 	}
 	if !f.clock.at.IsZero() {
+		answer := f.takeOrders()
 		t.told = f.tell()
 		now := strconv.FormatInt(f.clock.when(t.at), 10)
 		values := make([]any, 0, 2*len(t.told))
 		for key, text := range t.told {
 			values = append(values, key, now+" "+text)
 		}
-		if len(values) > 0 {
-			t.calls = append(t.calls, call{cmd: t.pipe.HSet(ctx, keyTold, values...), kind: errTopic, key: keyTold})
+		if len(values) == 0 {
+			answer(nil)
+		} else {
+			t.calls = append(t.calls, call{cmd: t.pipe.HSet(ctx, keyTold, values...), kind: errTopic, key: keyTold, done: answer})
 		}
 	}
 	all := t.pipe.HGetAll(ctx, keyTold)
@@ -83,6 +86,7 @@ func (f *Fleet) queueTopics(t *turn) {
 // takeTopics passes the new texts to their topics. It returns the last problem.
 func (f *Fleet) takeTopics(t *turn, all map[string]string) (problem error) {
 	if f.overfull = len(all) > maxTold; f.overfull {
+		f.taken = nil
 		return fmt.Errorf("more than %d fields", maxTold)
 	}
 	if f.clock.at.IsZero() {

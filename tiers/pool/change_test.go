@@ -38,30 +38,3 @@ func TestARunningPoolWatchesABackendThatIsAdded(t *testing.T) {
 		return len(all) == 1 && all[0].Age != nil && all[0].Reading.KVUsage == .75
 	})
 }
-
-func TestAPoolThatReplacesAnotherTakesItsDrains(t *testing.T) {
-	now := time.Unix(1_800_000_000, 0)
-	clock := func() time.Time { return now }
-	old, fresh := fixed(t, Options{Now: clock}), fixed(t, Options{Now: clock})
-	ids := []string{old.Snapshot()[0].ID, old.Snapshot()[1].ID}
-	old.Drain(ids[0], "disk", time.Hour)
-	old.ReceiveDrains(map[string]string{ids[1]: "spot"})
-	fresh.TakeDrains(old)
-	drained := func() (out [2]bool) {
-		for i, b := range fresh.Snapshot() {
-			out[i] = b.State == StateDrained
-		}
-		return out
-	}
-	if got := drained(); got != [2]bool{true, true} {
-		t.Errorf("drained at once: %v", got)
-	}
-	now = now.Add(fleetWait)
-	if got := drained(); got != [2]bool{true, false} {
-		t.Errorf("drained when the fleet has said nothing: %v", got)
-	}
-	now = now.Add(time.Hour)
-	if got := drained(); got != [2]bool{} {
-		t.Errorf("drained after the hour: %v", got)
-	}
-}

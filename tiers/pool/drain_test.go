@@ -19,61 +19,23 @@ func (f *fakeFleet) Place(_ string, placements []prefix.Placement) {
 	f.placed = append(f.placed, placements...)
 }
 
-func (b *bench) drainOf(i int) string { return b.drained((*b.set.Load())[i], b.now) }
+func (b *bench) drainOf(i int) string { return b.drained((*b.set.Load())[i]) }
 
 func TestADrainedBackendGetsNoNewRequestsAndKeepsThoseItHas(t *testing.T) {
 	b := newBench(t, Options{})
 	l := pick(t, b.Pool, Demand{Exclude: []string{"b", "c", "d"}})
-	if !b.Drain("a", "upgrade", 0) || b.Drain("nobody", "x", 0) || b.Undrain("nobody") {
-		t.Fatal("known and unknown backends")
-	}
+	b.ReceiveDrains(map[string]string{"a": "upgrade", "nobody": "x"})
 	if b.picks(40) > 0 {
 		t.Error("picked while drained")
 	}
 	s := b.Snapshot()[0]
-	if s.State != StateDrained || s.Why != "upgrade" || s.InFlight != 1 {
+	if s.State != StateDrained || s.Why != "upgrade" || s.InFlight != 1 || b.drainOf(1) != "" {
 		t.Errorf("got %+v", s)
 	}
 	l.Done(1)
-	b.Undrain("a")
-	if b.Snapshot()[0].State == StateDrained {
-		t.Error("still drained")
-	}
-}
-
-func TestADrainEndsByItself(t *testing.T) {
-	b := newBench(t, Options{})
-	b.Drain("a", "spot notice", time.Minute)
-	b.now = b.now.Add(time.Minute - 1)
-	if b.drainOf(0) != "spot notice" || b.picks(20) > 0 {
-		t.Error("ended too early")
-	}
-	b.now = b.now.Add(1)
-	b.noteChanges(b.first())
-	if b.drainOf(0) != "" || b.first().health.ramp(b.now) != minRamp {
-		t.Errorf("%q, ramp %v", b.drainOf(0), b.first().health.ramp(b.now))
-	}
-}
-
-func TestAFleetsDrainAndAnOwnOneAreEachEnough(t *testing.T) {
-	b := newBench(t, Options{})
-	b.ReceiveDrains(map[string]string{"a": "fleet", "nobody": "x"})
-	b.Drain("a", "here", 0)
-	if b.drainOf(0) != "fleet" || b.drainOf(1) != "" {
-		t.Errorf("%q, %q", b.drainOf(0), b.drainOf(1))
-	}
-	b.ReceiveDrains(nil)
-	if b.drainOf(0) != "here" || b.first().health.ramp(b.now) != 1 {
-		t.Errorf("the fleet's is over, the own one is not: %q", b.drainOf(0))
-	}
-	b.ReceiveDrains(map[string]string{"a": "fleet"})
-	b.Undrain("a")
-	if b.drainOf(0) != "fleet" {
-		t.Errorf("the own one is over, the fleet's is not: %q", b.drainOf(0))
-	}
 	b.ReceiveDrains(map[string]string{"b": "other"})
 	if b.drainOf(0) != "" || b.drainOf(1) != "other" || b.first().health.ramp(b.now) != minRamp {
-		t.Errorf("%q, %q", b.drainOf(0), b.drainOf(1))
+		t.Errorf("%q, %q, ramp %v", b.drainOf(0), b.drainOf(1), b.first().health.ramp(b.now))
 	}
 }
 

@@ -62,7 +62,7 @@ func TestSeriesShowTheBackendsAsTheyAreAtEachScrape(t *testing.T) {
 	l := pick(t, b.Pool, Demand{PromptTokens: 7, Exclude: []string{"b", "c", "d"}})
 	want["foregate_backend_requests_in_flight"], want["foregate_prefix_prompt_tokens_total"] = 1, 7
 	l.ReportCredentials(ForRequests, b.Credentials(), &credentials.Refusal{Status: 401})
-	b.Drain("a", "x", 0)
+	b.ReceiveDrains(map[string]string{"a": "x"})
 	b.identified(b.first(), dialect.Finding{Kind: dialect.SGLang}, 0)
 	want["foregate_backend_drained"], want["foregate_backend_refuses_credentials"], want["foregate_backend_engine_misfit"] = 1, 1, 1
 	check("all that can be wrong")

@@ -38,8 +38,7 @@ func TestTheEndOfAStalledRequestIsNoSignOfLife(t *testing.T) {
 
 func TestDrainsHoldForBackendsThatComeLater(t *testing.T) {
 	b := newBench(t, Options{})
-	b.Drain("b", "by hand", 0)
-	b.ReceiveDrains(map[string]string{"a": "fleet", "e": "fleet"})
+	b.ReceiveDrains(map[string]string{"a": "fleet", "b": "by hand", "e": "fleet"})
 	b.replace([]string{"http://c"})
 	b.replace([]string{"http://a", "http://b", "http://c", "http://e"})
 	for i, want := range []string{"fleet", "by hand", "", "fleet"} {

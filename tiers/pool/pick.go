@@ -71,7 +71,7 @@ func (p *Pool) fill(r *round) {
 	m.output, m.variance = p.outputs.Of(-1, 0)
 	for i, b := range r.set {
 		c := &r.cands[i]
-		c.down = p.out(b, r.now)
+		c.down = p.out(b)
 		b.candidate(c, &m, r)
 		if p.o.External {
 			c.hosted(b.pausedUntil, r.now)

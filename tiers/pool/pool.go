@@ -46,19 +46,18 @@ type Pool struct {
 	scratch sync.Pool                  // of *round, to avoid allocations
 	scrapes chan struct{}              // one of each scrape under way
 
-	mu          sync.Mutex // guards the backends' state and what follows
-	byID        map[string]*backend
-	notFound    string                // why discovery finds nothing now; "": it does
-	fleetDrains map[string]string     // reason by id; never changed, only replaced
-	ownDrains   map[string]drainOrder // by id; known to this replica only
-	warm        *prefix.Table
-	length      estimate.Density
-	meanPrompt  estimate.Average // prompt tokens to compute per pick
-	outputs     estimate.Outputs
-	inUse       estimate.Average // share of cached prompts whose prefix another own request was using
-	freed       estimate.Flow    // tokens freed by ended requests
-	units       estimate.UnitCosts
-	price       Price
+	mu         sync.Mutex // guards the backends' state and what follows
+	byID       map[string]*backend
+	notFound   string            // why discovery finds nothing now; "": it does
+	drains     map[string]string // reason by id; never changed, only replaced
+	warm       *prefix.Table
+	length     estimate.Density
+	meanPrompt estimate.Average // prompt tokens to compute per pick
+	outputs    estimate.Outputs
+	inUse      estimate.Average // share of cached prompts whose prefix another own request was using
+	freed      estimate.Flow    // tokens freed by ended requests
+	units      estimate.UnitCosts
+	price      Price
 
 	providerCached estimate.Average // share of prompts that hosted backends find in their cache
 

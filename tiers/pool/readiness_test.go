@@ -78,7 +78,7 @@ func TestAPoolIsReachedWhereOneOfItsBackendsIs(t *testing.T) {
 	if got := b.Readiness(); got != Unknown {
 		t.Errorf("a's breaker is open, b has not answered: %v", got)
 	}
-	b.Drain("b", "x", 0)
+	b.ReceiveDrains(map[string]string{"b": "x"})
 	if got := b.Readiness(); got != Down {
 		t.Errorf("b is drained, too: %v", got)
 	}

@@ -37,7 +37,6 @@ func New(o Options) (*Pool, error) {
 		byID:       map[string]*backend{},
 		changed:    make(chan struct{}, 1),
 		price:      o.Price,
-		ownDrains:  map[string]drainOrder{},
 		meanPrompt: estimate.DefaultPrompt,
 		outputs:    estimate.NewOutputs(),
 	}

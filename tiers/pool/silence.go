@@ -78,7 +78,7 @@ func (p *Pool) hasBetter(than *backend) (found bool) {
 			continue
 		}
 		p.locked(func() {
-			found = b.isReachable(now) && !p.out(b, now) && !b.health.isSuspect() && !b.health.hasPending()
+			found = b.isReachable(now) && !p.out(b) && !b.health.isSuspect() && !b.health.hasPending()
 		})
 		if found {
 			return true

@@ -51,7 +51,7 @@ func (p *Pool) Snapshot() []Backend {
 		s := &out[i]
 		s.Pool, s.ID, s.URL = p.o.Name, b.id, b.url
 		s.Engine, s.State, s.InFlight, s.Reading, s.Life = b.identity.kind, p.stateOf(b, now), b.account.all.requests, b.reading, b.life
-		s.Probed = s.Probed && !p.out(b, now) && !b.identity.isUnasked()
+		s.Probed = s.Probed && !p.out(b) && !b.identity.isUnasked()
 		s.Why = p.why(b, now)
 		if r := &s.Reading; !r.At.IsZero() {
 			s.Age = new(now.Sub(r.At).Seconds())
@@ -68,7 +68,7 @@ func (p *Pool) stateOf(b *backend, now time.Time) State {
 	switch {
 	case b.down != nil:
 		return StateDown
-	case p.drained(b, now) != "":
+	case p.drained(b) != "":
 		return StateDrained
 	case b.health.isSuspect():
 		return StateSuspect
@@ -78,7 +78,7 @@ func (p *Pool) stateOf(b *backend, now time.Time) State {
 
 // why returns why b gets no requests, or what is wrong with it; "" if neither. The caller holds mu.
 func (p *Pool) why(b *backend, now time.Time) string {
-	condition, drain := b.health.condition(), p.drained(b, now)
+	condition, drain := b.health.condition(), p.drained(b)
 	misfit := cmp.Or(p.refusal(b), b.modelProblem(), p.engineProblem(b))
 	switch {
 	case drain != "" && b.down == nil:
@@ -123,7 +123,7 @@ func (p *Pool) readiness(broken func(backend string) bool, optional bool) Readin
 		}
 		var out, reached bool
 		p.locked(func() {
-			out, reached = p.out(b, now) || optional && b.health.isSuspect(), b.isReachable(now)
+			out, reached = p.out(b) || optional && b.health.isSuspect(), b.isReachable(now)
 		})
 		switch {
 		case out:

@@ -111,7 +111,7 @@ func TestPicksThatAvoidAnEvictionAreCounted(t *testing.T) {
 		b := newBench(t, Options{Backends: []string{"http://a", "http://b"}, Registerer: prometheus.NewPedanticRegistry()})
 		b.tick(0, c.reading)
 		if c.drained {
-			b.Drain("a", "x", 0)
+			b.ReceiveDrains(map[string]string{"a": "x"})
 		}
 		for range 10 {
 			pick(t, b.Pool, Demand{PromptTokens: 4000, Admission: c.limit}).Done(0)
