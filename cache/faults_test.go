@@ -17,7 +17,6 @@ func TestAnAnswerThatCameTooLateIsServedFromItsCopy(t *testing.T) {
 	o := redistest.OnRequests(redistest.StartProxy(t, s.Addr, 4*defaultBudget).Addr)
 	o.ReadTimeout = time.Second
 	r := NewStore(Options{Redis: redistest.Client(t, o)})
-	r.purges.known.Store(&reading{at: time.Now().Add(time.Hour)})
 	wantFound(t, r, k, ResultLate)
 	redistest.Within(t, 5*time.Second, "there is a copy", func() bool { _, ok := r.Local(k); return ok })
 }

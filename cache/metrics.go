@@ -16,7 +16,7 @@ const (
 	refusedForeign = "foreign" // another version's, or sealed with an unknown key
 	refusedLarge   = "large"   // larger than the limit
 	refusedType    = "type"    // not a string
-	refusedEpochs  = "epochs"  // not an entry: the hash of purges
+	refusedEpochs  = "epochs"  // not an entry: a purge
 )
 
 // Why an entry is not stored, a closed set.

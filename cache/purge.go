@@ -1,9 +1,7 @@
 package cache
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"regexp"
 )
 
@@ -42,7 +40,7 @@ func (s Scope) Check() error {
 	return nil
 }
 
-// field is the scope's field in KeyEpochs.
+// field is the scope's field in the topic.
 func (s Scope) field() string {
 	switch {
 	case s.Tenant != "":
@@ -56,33 +54,3 @@ func (s Scope) field() string {
 // ErrNotShared means that a purge is in force at this replica only, because Redis could not be told. It is told as soon
 // as it answers, and the other replicas follow within a second.
 var ErrNotShared = errors.New("the other replicas could not be told")
-
-// maxPending bounds the scopes that Redis could not be told; a purge beyond that purges everything.
-const maxPending = 256
-
-// Purge makes a scope's answers unreachable: here at once, and at every other replica within a second. By then one that
-// cannot hear of purges serves nothing that replicas share. everything reports that all was purged instead, because there were too
-// many different purges. Errors are those of [Scope.Check], and ErrNotShared.
-func (s *Store) Purge(ctx context.Context, scope Scope) (everything bool, err error) {
-	if err := scope.Check(); err != nil {
-		return false, err
-	}
-	p := &s.purges
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if known := p.known.Load(); known != nil {
-		p.known.Store(&reading{purge(known.epochs, scope, s.now()), known.at})
-	}
-	if s.control == nil {
-		return false, nil
-	}
-	p.pending[scope] = true
-	if len(p.pending) > maxPending {
-		p.pending = map[Scope]bool{all: true}
-	}
-	if err := s.amend(ctx); err != nil {
-		p.wake()
-		return false, fmt.Errorf("purge: %w: %w", ErrNotShared, err)
-	}
-	return p.known.Load().epochs[scope] == 0, nil
-}

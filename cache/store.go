@@ -10,7 +10,6 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
 
-	"github.com/foregate/foregate/internal/panics"
 	"github.com/foregate/foregate/internal/redis/calls"
 )
 
@@ -26,12 +25,14 @@ type Config struct {
 type Options struct {
 	// Redis holds the answers and serves look-ups; nil stores none. Its timeouts bound a command, so they
 	// should be short (100 ms), and it should not retry.
-	Redis      redis.UniversalClient
-	Control    redis.UniversalClient // holds the purge epochs, which [Store.ReadEpochs] is told of; nil: Redis does, and Run reads them
-	Budget     func() time.Duration  // live; nil and 0 are 15 ms
-	MaxEntry   func() int            // live; nil and 0 are 1 MiB
-	Sealer     *Sealer               // nil is one without keys
-	LocalBytes int64                 // of the copies in this process; 0 is 32 MiB, below 0 none
+	Redis    redis.UniversalClient
+	Budget   func() time.Duration // live; nil and 0 are 15 ms
+	MaxEntry func() int           // live; nil and 0 are 1 MiB
+	Sealer   *Sealer              // nil is one without keys
+	// Share returns when the other replicas can hear of what [Store.Tell] says. nil: there are none, and nobody calls [Store.Take]
+	// and [Store.Heard].
+	Share      func(context.Context) error
+	LocalBytes int64 // of the copies in this process; 0 is 32 MiB, below 0 none
 	Logger     zerolog.Logger
 	Registerer prometheus.Registerer // nil registers nothing
 	Now        func() time.Time      // nil is time.Now
@@ -40,8 +41,6 @@ type Options struct {
 // Store reads and writes answers. It is safe for concurrent use. Run must run.
 type Store struct {
 	redis           redis.UniversalClient
-	control         redis.UniversalClient
-	polls           bool // nobody calls ReadEpochs
 	budget          func() time.Duration
 	maxEntry        func() int
 	sealer          *Sealer
@@ -67,18 +66,13 @@ const (
 // NewStore makes a store; it does not use Redis before Run.
 func NewStore(o Options) *Store {
 	s := &Store{
-		redis: o.Redis, control: o.Control, sealer: o.Sealer, log: o.Logger, now: o.Now,
+		redis: o.Redis, sealer: o.Sealer, log: o.Logger, now: o.Now,
 		budget:   orDefault(o.Budget, defaultBudget),
 		maxEntry: orDefault(o.MaxEntry, defaultMaxEntry),
 		queue:    queue{waits: make(chan write, maxQueued)},
-		purges:   purges{due: make(chan struct{}, 1), limit: amendTime, pending: map[Scope]bool{}},
 	}
-	if s.control == nil {
-		s.control, s.polls = s.redis, s.redis != nil
-	}
-	if s.control == nil {
-		s.purges.known.Store(&reading{epochs: map[Scope]uint64{}})
-	}
+	s.purges.share = o.Share
+	s.purges.known.Store(&map[Scope]uint64{})
 	if s.now == nil {
 		s.now = time.Now
 	}
@@ -114,18 +108,14 @@ func orDefault[T int | time.Duration](live func() T, other T) func() T {
 // Local returns this process' copy of an entry, if there is a current one. It is read-only.
 func (s *Store) Local(k Key) (*Entry, bool) { return s.local.get(k, s.now()) }
 
-// Run writes the entries of Put and purges, and probes an unavailable Redis, until
-// ctx ends. Then it writes the rest, for at most a second, and returns nil.
+// Run writes the entries of Put, and probes an unavailable Redis, until ctx ends. Then it writes the rest, for at most a second, and returns nil.
 func (s *Store) Run(ctx context.Context) error {
-	var all sync.WaitGroup
-	defer all.Wait()
-	if s.control != nil {
-		all.Go(func() { panics.KeepRunning(ctx, s.watchPurges) })
-	}
 	if s.redis == nil {
 		<-ctx.Done()
 		return nil
 	}
+	var all sync.WaitGroup
+	defer all.Wait()
 	all.Go(func() { s.runQueue(ctx) })
 	s.asker.Run(ctx, calls.Background{
 		Probe: func(ctx context.Context) error {

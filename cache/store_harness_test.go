@@ -28,17 +28,13 @@ func storeAt(t testing.TB, addr string) *Store {
 	t.Helper()
 	o := redistest.OnRequests(addr)
 	o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = patient(), patient(), patient()
-	s := NewStore(Options{Redis: redistest.Client(t, o), Budget: patient, Registerer: prometheus.NewRegistry()})
-	s.purges.known.Store(&reading{at: time.Now().Add(time.Hour)})
-	s.purges.limit = patient()
-	return s
+	return NewStore(Options{Redis: redistest.Client(t, o), Budget: patient, Registerer: prometheus.NewRegistry()})
 }
 
 // running runs a store until stop, or the test's end.
 func running(t testing.TB, s *Store) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	s.polls = s.control != nil // there is no exchange
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		if err := s.Run(ctx); err != nil {

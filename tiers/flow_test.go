@@ -285,7 +285,6 @@ func TestACopyIsNotServedForLongerThanAnswersAreKept(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	go func() { _ = store.Run(ctx) }()
-	store.ReadEpochs(map[string]string{"all": "1"}, nil, time.Now())
 	key, kept := cache.KeyOf(&cache.Parts{Tenant: "acme"}), make(chan struct{})
 	store.Put(key, &cache.Entry{Created: time.Now().Add(-time.Minute), Answer: []byte("a")}, time.Hour, func() { close(kept) })
 	<-kept

@@ -63,6 +63,9 @@ func (a *App) makeSettings(ctx context.Context) error {
 	return nil
 }
 
+// keepPurges is longer than any answer is kept.
+const keepPurges = 400 * 24 * time.Hour
+
 // makeFleet makes what pools need: the queues in which requests wait for pools without free memory, the breakers of all
 // backends, and the fleet, through which replicas share state.
 func (a *App) makeFleet() error {
@@ -83,10 +86,14 @@ func (a *App) makeFleet() error {
 				Name: probe.Topic, Tell: func() map[string]string { return a.prober.Tell() },
 				Take: func(pool, text string, age time.Duration) { a.prober.Take(pool, text, age) },
 			},
+			{
+				Name: cache.TopicPurges, Tell: func() map[string]string { return a.Cache.Tell() }, Heard: func(at time.Time) { a.Cache.Heard(at) },
+				Take:    func(scope, text string, age time.Duration) { a.Cache.Take(scope, text, age) },
+				Lasting: true, Max: fleet.MaxTold, Keep: keepPurges,
+			},
 			{Name: breaker.Topic, Tell: a.Breakers.Tell, Take: a.Breakers.Take, Keep: time.Minute},
 		},
-		Hashes: []fleet.Hash{{Key: cache.KeyEpochs, Read: func(hash map[string]string, err error, at time.Time) { a.Cache.ReadEpochs(hash, err, at) }}},
-		Lost:   []func(){func() { a.Ledger.Lost() }}, // prober, cache and ledger are made after the fleet
+		Lost: []func(){func() { a.Ledger.Lost() }}, // prober, cache and ledger are made after the fleet
 	})
 	return nil
 }
@@ -130,8 +137,12 @@ func (a *App) makeCache() error {
 	a.Generations = tiers.NewGenerations(world.System{})
 	a.registerGauge("foregate_cache_coalescing_requests", "Requests that share an answer being generated, or generate one that others may share.",
 		func() float64 { return float64(a.Generations.Subscribers()) })
+	var share func(context.Context) error
+	if a.Stores.Control != nil {
+		share = a.Fleet.Share
+	}
 	a.Cache = cache.NewStore(cache.Options{
-		Redis: a.Stores.Answers, Control: a.Stores.Control, Sealer: s, LocalBytes: local,
+		Redis: a.Stores.Answers, Share: share, Sealer: s, LocalBytes: local,
 		Budget:   func() time.Duration { return a.global().RedisTimeout },
 		MaxEntry: func() int { return a.global().Cache.MaxEntryBytes },
 		Logger:   a.Logger, Registerer: a.Registerer,

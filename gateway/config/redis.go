@@ -219,6 +219,8 @@ func (r reader) checkRedis(f *Redis) {
 	control, cache := f.Endpoint(), f.CacheEndpoint()
 	own, _ := f.SettingsEndpoint()
 	switch {
+	case cache.Shared() && !control.Shared():
+		r.Fail("redis.cache_url", "needs a Redis in redis.url, by which replicas hear of purges")
 	case f.SettingsURL.Kind == "":
 	case own.Kind != control.Kind || own.DB != control.DB || own.Master != control.Master:
 		r.Fail("redis.settings_url", "want the Redis of redis.url, with another user: live settings are read from there")
@@ -227,14 +229,14 @@ func (r reader) checkRedis(f *Redis) {
 	}
 	const tls, sentinel = "rediss://… (TLS)", "redis+sentinel://…"
 	used := map[string]bool{
-		tls:      control.TLS || cache.TLS || own.TLS,
-		sentinel: control.Kind == KindSentinel || cache.Kind == KindSentinel,
-		"a Redis in redis.url or redis.cache_url": control.Shared() || cache.Shared(),
-		"redis.settings_url":                      f.SettingsURL.Kind != "",
+		tls:                    control.TLS || cache.TLS || own.TLS,
+		sentinel:               control.Kind == KindSentinel || cache.Kind == KindSentinel,
+		"a Redis in redis.url": control.Shared(),
+		"redis.settings_url":   f.SettingsURL.Kind != "",
 	}
 	for _, of := range [][2]string{
 		{"ca_file", tls}, {"cert_file", tls}, {"key_file", tls}, {"server_name", tls}, {"sentinel_username", sentinel}, {"sentinel_password_file", sentinel},
-		{"password_file", "a Redis in redis.url or redis.cache_url"}, {"settings_password_file", "redis.settings_url"},
+		{"password_file", "a Redis in redis.url"}, {"settings_password_file", "redis.settings_url"},
 	} {
 		if field := "redis." + of[0]; r.Has(field) && !used[of[1]] {
 			r.Fail(field, "is only read with %s; change the URL or remove this", of[1])

@@ -167,7 +167,7 @@ func TestAnOrderIsKnownForADayAndOneInForceForAsLongAsItIs(t *testing.T) {
 		if err := b.order(func() error { return b.Undrain(t.Context(), "small", "undone") }); err != nil { // which it has not heard of
 			t.Fatal(err)
 		}
-		for range 3 {
+		for range 4 {
 			ticks(t, a, b, a)
 			if diff := cmp.Diff(map[string]string{"open": "why"}, a.small.drains()); diff != "" || len(b.small.drains()) != 1 {
 				t.Errorf("%s, %v", diff, b.small.drains())

@@ -12,7 +12,7 @@ import (
 
 // Errors of [Fleet.Drain] and [Fleet.Undrain].
 var (
-	ErrNoRedis = errors.New("fleet: there is no Redis to share a drain through")
+	ErrNoRedis = errors.New("fleet: there is no Redis to share through")
 	ErrNoPool  = errors.New("fleet: no such pool")
 	ErrFull    = errors.New("fleet: 4096 drains are too many")
 )
@@ -24,9 +24,7 @@ const topicDrains = "drains:1"
 const (
 	maxDrains = 4096
 	maxWhy    = 256 // bytes of a reason that is stored
-	orderTime = 1500 * time.Millisecond
-	// keepDrain is how long an order is known that nobody tells again: that of an end, for replicas that are cut off meanwhile. One
-	// that is in force is told again after half of it.
+	// keepDrain is how long an end is known, for replicas that are cut off meanwhile.
 	keepDrain = 24 * time.Hour
 )
 
@@ -65,7 +63,7 @@ func (f *Fleet) Undrain(ctx context.Context, pool, backend string) error {
 	return f.order(ctx, pool, backend, drain{Undone: true})
 }
 
-// order takes an order, whose Until is from now on, and waits until a tick has told it.
+// order takes an order, whose Until is from now on, and shares it.
 func (f *Fleet) order(ctx context.Context, pool, backend string, d drain) error {
 	switch {
 	case f.pool(pool) == nil:
@@ -73,29 +71,18 @@ func (f *Fleet) order(ctx context.Context, pool, backend string, d drain) error 
 	case backend == "" || len(backend) > maxID:
 		return fmt.Errorf("fleet: backend id %.64q is not 1 to %d bytes long", backend, maxID)
 	}
-	field, told := pool+"/"+backend, make(chan error, 1)
-	if !f.setDrain(field, d, told) {
+	field := pool + "/" + backend
+	if !f.setDrain(field, d) {
 		return ErrFull
 	}
-	if f.redis == nil {
-		return ErrNoRedis
-	}
-	f.Wake()
-	ctx, cancel := context.WithTimeout(ctx, orderTime)
-	defer cancel()
-	select {
-	case err := <-told:
-		if err == nil {
-			return nil
-		}
+	if err := f.Share(ctx); err != nil {
 		return fmt.Errorf("fleet: drain of %s: %w", field, err)
-	case <-ctx.Done():
-		return fmt.Errorf("fleet: drain of %s: %w", field, ctx.Err())
 	}
+	return nil
 }
 
-// setDrain puts an order of this replica into force; told hears what comes of telling it. False: there are too many.
-func (f *Fleet) setDrain(field string, d drain, told chan error) bool {
+// setDrain puts an order of this replica into force. False: there are too many.
+func (f *Fleet) setDrain(field string, d drain) bool {
 	f.drainMu.Lock()
 	defer f.drainMu.Unlock()
 	was, known := f.drains[field]
@@ -110,24 +97,19 @@ func (f *Fleet) setDrain(field string, d drain, told chan error) bool {
 		d.Until += now
 	}
 	f.drains[field] = d
-	f.untold = append(f.untold, told)
 	f.applyDrains()
 	return true
 }
 
-// tellDrains returns the orders that Redis does not have, or has had for long. Those of an end are forgotten in time.
+// tellDrains returns all orders but those of an end that all have heard of, which are forgotten.
 func (f *Fleet) tellDrains() map[string]string {
 	f.drainMu.Lock()
 	defer f.drainMu.Unlock()
 	out, now := map[string]string{}, f.now()
 	for field, d := range f.drains {
-		text, err := json.Marshal(d)
-		at, has, _ := stamp(f.taken[topicDrains+"/"+field])
-		old := now-at > keepDrain.Milliseconds()/2
-		switch {
-		case !d.active(now) && now-max(d.At, d.Until) > keepDrain.Milliseconds():
+		if !d.active(now) && now-max(d.At, d.Until) > keepDrain.Milliseconds() {
 			delete(f.drains, field)
-		case err == nil && (has != string(text) || old && d.active(now)):
+		} else if text, err := json.Marshal(d); err == nil {
 			out[field] = string(text)
 		}
 	}
@@ -174,17 +156,4 @@ func (f *Fleet) updateDrains() {
 	f.drainMu.Lock()
 	defer f.drainMu.Unlock()
 	f.applyDrains()
-}
-
-// takeOrders returns what tells those who wait for their orders to be told what came of it.
-func (f *Fleet) takeOrders() (answer func(error)) {
-	f.drainMu.Lock()
-	defer f.drainMu.Unlock()
-	waiting := f.untold
-	f.untold = nil
-	return func(err error) {
-		for _, told := range waiting {
-			told <- err
-		}
-	}
 }

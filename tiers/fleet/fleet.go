@@ -48,7 +48,6 @@ type Options struct {
 	Redis   redis.UniversalClient
 	Replica string // 1..64 printable ASCII characters, unlike every other replica's; "" is a random one
 	Topics  []Topic
-	Hashes  []Hash
 	// Lost are called when Redis has lost data: it was emptied, or has older data than before. They return at once.
 	Lost []func()
 	// Expect is the minimum number of replicas; 0 is 1.
@@ -69,7 +68,6 @@ type Fleet struct {
 	pools    atomic.Pointer[pools]
 	topics   map[string]*Topic // by name, that of readings among them
 	lost     []func()
-	hashes   []Hash
 	interval func() time.Duration
 	log      zerolog.Logger
 	metrics  *metrics
@@ -84,9 +82,9 @@ type Fleet struct {
 
 	drainMu sync.Mutex       // of what follows, the writing of clock, and the pools' drains
 	drains  map[string]drain // by "<pool>/<backend>"
-	untold  []chan error     // of those who wait for their orders to be told
 
 	queueMu  sync.Mutex                  // of what follows, and the pools' placements
+	waiting  []chan error                // of those who wait in Share
 	readings map[string]pressure.Reading // to tell, by "<pool>/<backend>"; the newest of each
 
 	retake atomic.Bool // texts are taken again, because there are new pools
@@ -140,7 +138,7 @@ func New(o Options) *Fleet {
 		o.Replica = strings.ToLower(rand.Text())
 	}
 	f := &Fleet{
-		redis: o.Redis, self: o.Replica, hashes: o.Hashes, interval: o.Interval, log: o.Logger,
+		redis: o.Redis, self: o.Replica, interval: o.Interval, log: o.Logger,
 		wakeup: make(chan struct{}, 1), problems: map[string]bool{}, expect: max(o.Expect, 1),
 		drains: map[string]drain{}, readings: map[string]pressure.Reading{}, topics: map[string]*Topic{},
 		lost: o.Lost, metrics: newMetrics(o.Registerer), startedAt: time.Now(), tidied: time.Now(),
@@ -150,7 +148,7 @@ func New(o Options) *Fleet {
 		f.scripts = calls.NewRunner(o.Redis, beatScript)
 	}
 	readings := Topic{Name: topicPressure, Tell: f.tellReadings, Take: f.takeReading, Max: maxBackends, Keep: keepReading}
-	drains := Topic{Name: topicDrains, Tell: f.tellDrains, Take: f.takeDrain, Max: maxDrains, Keep: keepDrain}
+	drains := Topic{Name: topicDrains, Tell: f.tellDrains, Take: f.takeDrain, Lasting: true, Max: maxDrains, Keep: keepDrain}
 	for _, t := range append(slices.Clone(o.Topics), readings, drains) {
 		t.Max, t.Keep = cmp.Or(t.Max, defaultMax), cmp.Or(t.Keep, defaultKeep)
 		f.topics[t.Name] = &t

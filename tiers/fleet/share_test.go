@@ -246,7 +246,7 @@ func TestAHashTooLargeToReadIsDroppedAndToldAnewAndDrainsAreKept(t *testing.T) {
 	a, b := join(t, o, "a"), join(t, o, "b")
 	ticks(t, a, b)
 	var many []any
-	for i := range maxTold + 1 {
+	for i := range MaxTold + 1 {
 		many = append(many, fmt.Sprint("f", i), "banana")
 	}
 	if err := a.drain(t, "b0", 0); err != nil {

@@ -74,7 +74,6 @@ func (f *Fleet) tick(ctx context.Context) {
 	t := &turn{at: time.Now(), pipe: f.scripts.Pipeline()}
 	heartbeat := f.queueHeartbeat(t)
 	f.queueTopics(t)
-	f.queueHashes(t)
 	for _, p := range f.pools.Load().all {
 		f.queuePlacements(t, p)
 	}

@@ -18,6 +18,12 @@ type Topic struct {
 	Tell func() map[string]string
 	// Take is called for each text that is new: what was told so long ago, by whichever replica. It may be of any shape.
 	Take func(field, text string, age time.Duration)
+	// Heard, if it is not nil, is called when all was taken that Redis had when it was asked at a time.
+	Heard func(askedAt time.Time)
+	// Lasting says that Tell returns what holds until it is told otherwise: it is sent if Redis has not the same, or not for much
+	// longer. Whatever its age is, it is taken.
+	Lasting bool
+
 	Max  int           // fields that are sent and taken; 0 is 256
 	Keep time.Duration // a text that is not told again is removed after it; 0 is an hour
 }
@@ -25,8 +31,10 @@ type Topic struct {
 const (
 	defaultMax  = 256
 	defaultKeep = time.Hour
-	maxText     = 2000  // bytes of a text; a longer one is neither sent nor taken
-	maxTold     = 16384 // fields of the hash; a hash with more is deleted and told again
+	shareTime   = 1500 * time.Millisecond
+	maxText     = 2000 // bytes of a text; a longer one is neither sent nor taken
+	// MaxTold is the number of fields of the hash; a hash with more is deleted and told again.
+	MaxTold = 16384
 	// slack is how many ms a time may be ahead of Redis' clock, as far as a replica knows that.
 	slack = 1000
 )
@@ -41,13 +49,17 @@ func stamp(value string) (at int64, text string, ok bool) {
 }
 
 // tell returns what this replica has to tell, by topic and field.
-func (f *Fleet) tell() map[string]string {
+func (f *Fleet) tell(now int64) map[string]string {
 	told := map[string]string{}
 	maps.Copy(told, f.again)
 	f.again = nil
 	for name, o := range f.topics {
 		n := 0
 		for field, text := range o.Tell() {
+			at, has, _ := stamp(f.taken[name+"/"+field])
+			if age := now - at; o.Lasting && has == text && -slack <= age && age < o.Keep.Milliseconds()/2 {
+				continue
+			}
 			if n < o.Max && len(text) <= maxText {
 				told[name+"/"+field] = text
 				n++
@@ -64,9 +76,10 @@ func (f *Fleet) queueTopics(t *turn) {
 		t.calls = append(t.calls, call{cmd: t.pipe.Unlink(ctx, keyTold), kind: errTopic, key: keyTold})
 	}
 	if !f.clock.at.IsZero() {
-		answer := f.takeOrders()
-		t.told = f.tell()
-		now := strconv.FormatInt(f.clock.when(t.at), 10)
+		answer := f.takeWaiting()
+		ms := f.clock.when(t.at)
+		t.told = f.tell(ms)
+		now := strconv.FormatInt(ms, 10)
 		values := make([]any, 0, 2*len(t.told))
 		for key, text := range t.told {
 			values = append(values, key, now+" "+text)
@@ -85,9 +98,9 @@ func (f *Fleet) queueTopics(t *turn) {
 
 // takeTopics passes the new texts to their topics. It returns the last problem.
 func (f *Fleet) takeTopics(t *turn, all map[string]string) (problem error) {
-	if f.overfull = len(all) > maxTold; f.overfull {
+	if f.overfull = len(all) > MaxTold; f.overfull {
 		f.taken = nil
-		return fmt.Errorf("more than %d fields", maxTold)
+		return fmt.Errorf("more than %d fields", MaxTold)
 	}
 	if f.clock.at.IsZero() {
 		return nil
@@ -108,28 +121,51 @@ func (f *Fleet) takeTopics(t *turn, all map[string]string) (problem error) {
 		switch {
 		case fields[name] > o.Max:
 			problem = fmt.Errorf("topic %s has more than %d fields", name, o.Max)
-		case !ok || at > now+slack:
+		case !ok || at > now+slack && !o.Lasting:
 			problem = fmt.Errorf("field %.64q: %w", key, errText)
 		case was[key] != value:
 			o.Take(field, text, time.Since(t.at)+time.Duration(max(now-at, 0))*time.Millisecond)
 		}
 	}
 	f.taken = all
+	for _, o := range f.topics {
+		if o.Heard != nil {
+			o.Heard(t.at)
+		}
+	}
 	return problem
 }
 
-// Hash is a hash with the tag {fg} that its owner writes, and every replica reads in each tick. Read is called by
-// [Fleet.Run]'s goroutine with what Redis answered, or with the error; it must not block.
-type Hash struct {
-	Key  string
-	Read func(fields map[string]string, err error, askedAt time.Time)
+// Share returns when Redis has what the topics have to tell now; an error says that it does not take it within 1.5 s.
+func (f *Fleet) Share(ctx context.Context) error {
+	if f.redis == nil {
+		return ErrNoRedis
+	}
+	told := make(chan error, 1)
+	f.queueMu.Lock()
+	f.waiting = append(f.waiting, told)
+	f.queueMu.Unlock()
+	f.Wake()
+	ctx, cancel := context.WithTimeout(ctx, shareTime)
+	defer cancel()
+	select {
+	case err := <-told:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
-// queueHashes reads all hashes.
-func (f *Fleet) queueHashes(t *turn) {
-	for _, h := range f.hashes {
-		all := t.pipe.HGetAll(context.Background(), h.Key) // the round trip has the deadline
-		t.calls = append(t.calls, call{cmd: all, done: func(err error) { h.Read(all.Val(), err, t.at) }})
+// takeWaiting returns what tells those who wait in Share what came of it.
+func (f *Fleet) takeWaiting() (answer func(error)) {
+	f.queueMu.Lock()
+	defer f.queueMu.Unlock()
+	waiting := f.waiting
+	f.waiting = nil
+	return func(err error) {
+		for _, told := range waiting {
+			told <- err
+		}
 	}
 }
 

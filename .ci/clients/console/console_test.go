@@ -367,7 +367,7 @@ func TestConsoleWarnsOfAnswersThatCanBeForged(t *testing.T) {
 	redis := programs.Redis(t)
 	served := programs.StartGateway(t, fmt.Sprintf(`listen: 127.0.0.1:0
 admin: 127.0.0.1:0
-redis: {url: none, cache_url: %q}
+redis: {url: %q}
 pools: {only: {model: m, backends: [%q]}}
 routes: [{model: llama-3, target: only}]
 drain: {delay: 0s, grace: 1s}
