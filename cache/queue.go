@@ -2,19 +2,17 @@ package cache
 
 import (
 	"context"
-	"errors"
 	"math/rand/v2"
 	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/foregate/foregate/internal/panics"
 	"github.com/foregate/foregate/internal/redis/calls"
 )
 
 const (
-	// Bounds of the queue: a few seconds' worth of a replica's answers.
+	// Bounds of what waits to be written: a few seconds' worth of a replica's answers.
 	maxQueued      = 1024
 	maxQueuedBytes = 32 << 20
 	// writers is small, so that look-ups always find a connection.
@@ -23,54 +21,50 @@ const (
 	lastTime = time.Second
 )
 
-// write is an entry to store.
-type write struct {
-	key   Key
-	entry *Entry
-	ttl   time.Duration
-	then  func()
-}
-
-// queue holds the entries to store.
+// queue bounds the entries that are being stored.
 type queue struct {
-	waits chan write
+	turns chan struct{} // of those that are written now
+	ended chan struct{} // closed when nothing is written any more
+	all   sync.WaitGroup
 
-	mu    sync.Mutex
-	bytes int  // of the answers in it
-	over  bool // waits is closed
+	mu       sync.Mutex
+	n, bytes int
+	over     bool // nothing more is stored
 }
 
-// join adds a write, or returns why it does not.
-func (q *queue) join(w write) (dropped string) {
+// join takes room for an entry, or returns why it is not stored.
+func (q *queue) join(e *Entry) (dropped string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	switch {
 	case q.over:
 		return droppedStopped
-	case len(q.waits) == cap(q.waits) || q.bytes+len(w.entry.Answer) > maxQueuedBytes:
+	case q.n == maxQueued || q.bytes+len(e.Answer) > maxQueuedBytes:
 		return droppedQueue
 	}
-	q.bytes += len(w.entry.Answer)
-	q.waits <- w
+	q.n, q.bytes = q.n+1, q.bytes+len(e.Answer)
+	q.all.Add(1)
 	return ""
 }
 
-// left notes that a write is not in the queue any more.
-func (q *queue) left(w write) {
+// leave gives the room back.
+func (q *queue) leave(e *Entry) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.bytes -= len(w.entry.Answer)
+	q.n, q.bytes = q.n-1, q.bytes-len(e.Answer)
+	q.all.Done()
 }
 
-// close ends the queue: what is in it is the last.
-func (q *queue) close() {
+// end waits for what is stored, for lastTime at most.
+func (q *queue) end() {
 	q.mu.Lock()
-	defer q.mu.Unlock()
 	q.over = true
-	close(q.waits)
+	q.mu.Unlock()
+	defer time.AfterFunc(lastTime, func() { close(q.ended) }).Stop()
+	q.all.Wait()
 }
 
-// Put stores an entry for ttl, in the background; if the queue is full, it is dropped and counted. then, if
+// Put stores an entry for ttl, in the background; if too many are being stored, it is dropped and counted. then, if
 // not nil, is called once when the entry is stored or dropped; it must not block. The entry must not be
 // changed afterwards. The copy in this process is made by the first hit.
 func (s *Store) Put(k Key, e *Entry, ttl time.Duration, then func()) {
@@ -85,12 +79,27 @@ func (s *Store) Put(k Key, e *Entry, ttl time.Duration, then func()) {
 	case len(e.Answer) > s.maxEntry():
 		dropped = droppedLarge
 	default:
-		if dropped = s.queue.join(write{k, e, max(ttl, time.Millisecond), then}); dropped == "" {
+		if dropped = s.queue.join(e); dropped == "" {
+			go s.write(k, e, ttl, then)
 			return
 		}
 	}
 	s.countDropped(dropped)
 	then()
+}
+
+// write stores an entry when it is its turn.
+func (s *Store) write(k Key, e *Entry, ttl time.Duration, then func()) {
+	q := &s.queue
+	defer q.leave(e)
+	defer then()
+	select {
+	case <-q.ended:
+		s.countDropped(droppedStopped)
+	case q.turns <- struct{}{}:
+		defer func() { <-q.turns }()
+		s.countDropped(s.keep(k, e, ttl))
+	}
 }
 
 // countDropped counts why an entry is not stored; "" is none.
@@ -100,53 +109,26 @@ func (s *Store) countDropped(why string) {
 	}
 }
 
-// runQueue writes until ctx ends, and then the rest, for lastTime at most.
-func (s *Store) runQueue(ctx context.Context) {
-	writing, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	defer cancel()
-	var all sync.WaitGroup
-	for range writers {
-		all.Go(func() {
-			panics.KeepRunning(writing, func(context.Context) {
-				for w := range s.queue.waits {
-					s.queue.left(w)
-					s.countDropped(s.keep(writing, w))
-					w.then()
-				}
-			})
-		})
-	}
-	<-ctx.Done()
-	s.queue.close()
-	defer time.AfterFunc(lastTime, cancel).Stop()
-	all.Wait()
-}
-
 // keep stores an entry, or returns why it does not.
-func (s *Store) keep(ctx context.Context, w write) (dropped string) {
-	switch {
-	case ctx.Err() != nil:
-		return droppedStopped
-	case s.asker.Away():
+func (s *Store) keep(k Key, e *Entry, ttl time.Duration) (dropped string) {
+	if s.asker.Away() {
 		return droppedAway
 	}
-	value := s.sealer.Seal(w.key, w.entry)
+	value := s.sealer.Seal(k, e)
 	if value == nil {
 		return droppedUnsound
 	}
-	ttl := max(w.ttl-rand.N(w.ttl/10+1), time.Millisecond)
-	err := calls.Bounded(ctx, calls.BackgroundTime, func(ctx context.Context) error { return s.redis.Set(ctx, w.key.Name(), value, ttl).Err() })
+	ttl = max(ttl-rand.N(max(ttl, 0)/10+1), time.Millisecond)
+	err := calls.Bounded(context.Background(), calls.BackgroundTime, func(ctx context.Context) error { return s.redis.Set(ctx, k.Name(), value, ttl).Err() })
 	switch {
 	case err == nil:
-		s.local.drop(w.key) // it may be of an answer that this one replaces
+		s.local.drop(k) // it may be of an answer that this one replaces
 		return ""
 	case redis.IsOOMError(err):
 		if s.mayLog(&s.fullLoggedAt) {
 			s.log.Warn().Msg("no answers are kept: Redis is full, and may evict none of them (told once a minute)")
 		}
 		return droppedFull
-	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil:
-		return droppedStopped
 	}
 	return droppedError
 }

@@ -69,7 +69,7 @@ func NewStore(o Options) *Store {
 		redis: o.Redis, sealer: o.Sealer, log: o.Logger, now: o.Now,
 		budget:   orDefault(o.Budget, defaultBudget),
 		maxEntry: orDefault(o.MaxEntry, defaultMaxEntry),
-		queue:    queue{waits: make(chan write, maxQueued)},
+		queue:    queue{turns: make(chan struct{}, writers), ended: make(chan struct{})},
 	}
 	s.purges.share = o.Share
 	s.purges.known.Store(&map[Scope]uint64{})
@@ -108,15 +108,16 @@ func orDefault[T int | time.Duration](live func() T, other T) func() T {
 // Local returns this process' copy of an entry, if there is a current one. It is read-only.
 func (s *Store) Local(k Key) (*Entry, bool) { return s.local.get(k, s.now()) }
 
-// Run writes the entries of Put, and probes an unavailable Redis, until ctx ends. Then it writes the rest, for at most a second, and returns nil.
+// Run probes an unavailable Redis until ctx ends. Then it waits for the entries of Put that are being written, for at most a second,
+// and returns nil. Later ones are dropped.
 func (s *Store) Run(ctx context.Context) error {
 	if s.redis == nil {
 		<-ctx.Done()
 		return nil
 	}
-	var all sync.WaitGroup
-	defer all.Wait()
-	all.Go(func() { s.runQueue(ctx) })
+	var ended sync.WaitGroup
+	defer ended.Wait()
+	ended.Go(func() { <-ctx.Done(); s.queue.end() })
 	s.asker.Run(ctx, calls.Background{
 		Probe: func(ctx context.Context) error {
 			_, err := s.ask(ctx, keyProbe)

@@ -69,7 +69,7 @@ var arrows = map[string][]string{
 	"tiers/world":         {},
 
 	"breaker":                 {"internal/blame", "tiers/world"},
-	"cache":                   {"internal/redis/calls", "internal/panics", "internal/recent"},
+	"cache":                   {"internal/redis/calls", "internal/recent"},
 	"internal/redis/connect":  {},
 	"internal/redis/embedded": {"internal/redis/connect", "internal/panics"},
 	"internal/redis/calls":    {"internal/beat", "internal/panics"},

@@ -9,6 +9,7 @@ import (
 
 	"github.com/foregate/foregate/gateway/app/apptest"
 	"github.com/foregate/foregate/gateway/identity"
+	"github.com/foregate/foregate/gateway/settings"
 	"github.com/foregate/foregate/internal/redistest"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 	"github.com/foregate/foregate/tiers/pool"
@@ -64,7 +65,7 @@ routes: [{model: llama-3, draft: small, target: large, same_tokenizer: true}]
 // TestAFlushedRedisGetsSettingsAndDrainsAgainAndNobodyNotices empties the Redis of three replicas.
 func TestAFlushedRedisGetsSettingsAndDrainsAgainAndNobodyNotices(t *testing.T) {
 	client := redistest.Start(t).Client
-	if err := client.HSet(t.Context(), "foregate:settings", "shed.low", "0.6").Err(); err != nil {
+	if _, err := settings.NewStore(client, nil).Set(t.Context(), settings.Edit{Who: "ann"}, map[string]string{"shed.low": "0.6"}, nil); err != nil {
 		t.Fatal(err)
 	}
 	text := conf("redis: {url: \"redis://%s/0\"}\npools: {p: {model: m, backends: [%q, %q]}}\nroutes: [{model: m, target: p}]\n", client.Options().Addr, newRecorder(t).url, newRecorder(t).url)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -94,22 +93,19 @@ func (w *Watcher) setLost(lost []Change) {
 	w.metrics.lost.Set(float64(len(lost)))
 }
 
-// publish writes settings again that Redis has lost, and has the log say what was changed without it. What fails is tried again
-// after the next read, unless this replica may not write.
-func (w *Watcher) publish(ctx context.Context) {
+// republish writes settings again that Redis has lost. What fails is tried again after the next read.
+func (w *Watcher) republish(ctx context.Context) {
 	lost := w.Lost()
-	w.mu.Lock()
-	version, logged := w.version, len(lost) > 0 || maps.Equal(w.head.after, kept(w.raw))
-	w.mu.Unlock()
-	if w.o.Store == nil || len(lost) == 0 && (logged || w.forbidden) {
+	if len(lost) == 0 || w.o.Store == nil {
 		return
 	}
+	w.mu.Lock()
+	version := w.version
+	w.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, republishDeadline)
 	defer cancel()
 	err := w.o.Store.republish(ctx, lost, version)
 	switch {
-	case len(lost) == 0:
-		w.forbidden = IsForbidden(err)
 	case err == nil || errors.Is(err, errRepublished):
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -128,10 +124,9 @@ func (w *Watcher) publish(ctx context.Context) {
 var errRepublished = errors.New("another replica has published the settings again")
 
 // republish writes lost settings as they were in force, unless the log has a version above the highest that was known: another
-// replica has done so, maybe long ago, and what is missing was unset since. Without lost settings it only logs what was changed
-// without the log.
+// replica has done so, maybe long ago, and what is missing was unset since.
 func (s *Store) republish(ctx context.Context, lost []Change, version int64) error {
-	o := Edit{Who: Replicas, Why: fmt.Sprintf("Redis had lost data; these were in force after version %d", version), Force: true, lost: true, above: version}
+	o := Edit{Who: Replicas, Why: fmt.Sprintf("Redis had lost data; these were in force after version %d", version), Force: true, above: version}
 	_, err := s.change(ctx, o, func(now map[string]string) (map[string]string, error) { return undo(now, pending(lost, now)), nil })
 	return err
 }

@@ -142,7 +142,7 @@ func TestARedisThatCameBackEmptyGetsItsSettingsAgain(t *testing.T) {
 		has(t, "something was set", "off", 1, all...)
 		for _, w := range all {
 			w.o.Store = desk
-			w.publish(t.Context())
+			w.republish(t.Context())
 		}
 		has(t, "published", "off", 0, all...)
 		poll(t, all...)
@@ -155,21 +155,6 @@ func TestARedisThatCameBackEmptyGetsItsSettingsAgain(t *testing.T) {
 	})
 }
 
-func TestWhatWasSetWithoutTheLogIsLoggedAndComesBackToo(t *testing.T) {
-	stores(t, func(t *testing.T, s store) {
-		desk, all := s.watchers(t, 2)
-		all[0].o.Store = desk
-		s.set("speculation.mode", "off")
-		poll(t, all...)
-		all[0].publish(t.Context())
-		poll(t, all...)
-		if diff := cmp.Diff([]string{"1 unknown: speculation.mode -→off"}, history(t, desk)); diff != "" {
-			t.Errorf("-want +got:\n%s", diff)
-		}
-		s.empty(t, "wiped", 1, all)
-	})
-}
-
 func TestAReplicaThatWasAwayDoesNotUndoWhatWasUnsetSince(t *testing.T) {
 	stores(t, func(t *testing.T, s store) {
 		desk, all := s.watchers(t, 2)
@@ -178,7 +163,7 @@ func TestAReplicaThatWasAwayDoesNotUndoWhatWasUnsetSince(t *testing.T) {
 		must(t, desk, nil, "speculation.mode=off")
 		poll(t, all...)
 		s.empty(t, "wiped", 1, all[:1])
-		all[0].publish(t.Context())
+		all[0].republish(t.Context())
 		must(t, desk, []string{"speculation.mode"})
 		poll(t, all...)
 		has(t, "the other comes back", "risk", 0, all...)
@@ -217,11 +202,11 @@ func TestTwoReplicasThatPublishAtOnceDoNotUndoWhatIsUnsetInBetween(t *testing.T)
 		c := longTimeoutClient(s.addr)
 		t.Cleanup(func() { _ = c.Close() })
 		c.AddHook(&afterLook{happens: func() {
-			all[0].publish(t.Context())
+			all[0].republish(t.Context())
 			must(t, desk, []string{"speculation.mode"})
 		}})
 		all[1].o.Store = NewStore(c, []string{"m"})
-		all[1].publish(t.Context())
+		all[1].republish(t.Context())
 		poll(t, all...)
 		has(t, "one has published", "risk", 0, all...)
 		if got := s.hash(t); len(got) != 0 {

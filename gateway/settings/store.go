@@ -36,8 +36,7 @@ type Edit struct {
 	Force    bool // also unknown names and routes
 	DryRun   bool // only report what would change
 
-	lost  bool  // it is of settings that Redis lost; without any, only what the log misses is written
-	above int64 // with lost: the version is above this one, or there is one and nothing is written
+	above int64 // unless 0, it is of settings that Redis lost: its version is above this one, or nothing is written because there is one
 }
 
 // Result is the result of an edit.
@@ -154,22 +153,16 @@ func (s *Store) try(ctx context.Context, tx *redis.Tx, o Edit, edit func(map[str
 	if err != nil {
 		return result, err
 	}
-	if o.lost && head.Version > o.above {
+	if o.above > 0 && head.Version > o.above {
 		return result, errRepublished
 	}
-	if result.Changes = changesOf(now, next); len(result.Changes) == 0 && !o.lost {
+	if result.Changes = changesOf(now, next); len(result.Changes) == 0 {
 		return result, nil
 	}
 	if result.Notes, err = s.validate(now, next, o.Force); err != nil {
 		return result, err
 	}
 	entries := entriesOf(o, head, kept(now), kept(next))
-	if len(result.Changes) == 0 {
-		entries = entries[:len(entries)-1]
-	}
-	if len(entries) == 0 {
-		return result, nil
-	}
 	if len(entries) > 1 {
 		result.Found = entries[0].Changes
 	}
@@ -200,6 +193,9 @@ func entriesOf(o Edit, head Entry, now, next map[string]string) []Entry {
 
 // write makes a change and logs it, both or nothing.
 func write(ctx context.Context, tx *redis.Tx, entries []Entry, changes []Change) error {
+	if err := tx.HDel(ctx, Key, "").Err(); calls.Answered(err) { // within the transaction Redis would not say why it refuses
+		return fmt.Errorf("settings: write %s: %w; nothing was changed", Key, err)
+	}
 	_, err := tx.TxPipelined(ctx, func(p redis.Pipeliner) error {
 		for _, e := range entries {
 			values, err := e.values()

@@ -53,7 +53,6 @@ type Watcher struct {
 
 	lost        atomic.Pointer[[]Change] // settings in force that Redis has lost
 	unpublished bool                     // it was logged that they cannot be published; used by Run's goroutine
-	forbidden   bool                     // this replica may not write; as above
 }
 
 // New returns a watcher with the defaults until the first read.
@@ -112,7 +111,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 		case <-tick.C:
 		}
 		_ = w.Poll(ctx) // it logs and counts failures; the next tick tries again
-		w.publish(ctx)
+		w.republish(ctx)
 		tick.Reset(beat.Next(w.o.Interval))
 	}
 }

@@ -167,7 +167,7 @@ func (f *Fleet) showSharing() {
 	if !shared {
 		e, what = f.log.Warn().Err(why), "fleet: who else lives cannot be read from Redis; this replica works alone"
 	}
-	e.Int("replicas", len(members)).Int("known", f.Replicas()).Str("replica", f.self).Msg(what)
+	e.Str("mode", f.Level()).Int("replicas", len(members)).Int("known", f.Replicas()).Str("replica", f.self).Msg(what)
 }
 
 // queueHeartbeat queues the heartbeat, whose reply has Redis' time, an error text, and the live replicas.
