@@ -56,6 +56,16 @@ func TestAnAnswerOfBothIsWhatTheTargetStandsByAndWhatItWrites(t *testing.T) {
 	}
 }
 
+// By text it could not be known that the target would have written the rest so.
+func TestNothingOfACheckedDraftIsContinuedByText(t *testing.T) {
+	r := checked(t)
+	r.request.Plan.Resume, r.answer = plan.ResumeText, halfRight
+	err := r.run(t.Context())
+	if text, _, _, _ := r.clientAnswer(); err != nil || text != "fresh" || slices.Contains(r.calls, "ContinueText") {
+		t.Errorf("%v: %q; calls %v", err, text, r.calls)
+	}
+}
+
 func TestWhereTheTargetCannotSayItWritesAll(t *testing.T) {
 	r := checked(t)
 	r.answer = func(call engine.Call) (engine.Stream, error) {

@@ -407,7 +407,7 @@ func TestAnEventOfSeveralLinesIsOneLineForTheClient(t *testing.T) {
 	if err := r.run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if text, _, _, _ := r.clientAnswer(); text != "one" {
-		t.Errorf("%q in %s", text, r.body.String())
+	if text, _, _, _ := r.clientAnswer(); text != "one" || r.rc.PromptTokens != r.request.Body.PromptTokens || !r.rc.Estimated {
+		t.Errorf("%q in %s; a prompt of %d tokens, estimated %t", text, r.body.String(), r.rc.PromptTokens, r.rc.Estimated)
 	}
 }

@@ -154,18 +154,6 @@ func (d *drafted) stopReading(ctx context.Context, f *engine.Failure, err error)
 	}
 }
 
-// checkTarget asks the target to check the draft. It returns nil if the target gave no answer.
-func (d *drafted) checkTarget(ctx context.Context) *accept.Check {
-	verdict, err := d.checkDraft(ctx, d.d)
-	if verdict.Warm != "" {
-		d.warm = verdict.Warm
-	}
-	if err != nil {
-		return nil
-	}
-	return &verdict.Check
-}
-
 // settle serves a finished draft or escalates it.
 func (d *drafted) settle(ctx context.Context, lost *engine.Failure) error {
 	d.DraftedTokens = d.d.Tokens()
@@ -174,7 +162,7 @@ func (d *drafted) settle(ctx context.Context, lost *engine.Failure) error {
 	}
 	v := d.d.End()
 	if v.Reason == accept.ReasonDoubtful && !d.d.Committed() {
-		d.d.Check(d.checkTarget(ctx))
+		d.warm = d.checkDraft(ctx, d.d)
 		v = d.d.End()
 	}
 	d.recordVerdict(v)

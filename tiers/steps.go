@@ -157,13 +157,19 @@ func (a *answer) draftRequest(call engine.Call) dispatch.Request {
 	return o
 }
 
-// checkDraft asks the target to check a draft as far as it is. An error says that the target gave no answer.
-func (a *answer) checkDraft(ctx context.Context, d *draft.Draft) (Result, error) {
+// checkDraft asks the target to check a draft as far as it is, and tells the draft. It returns the backend that has the prompt
+// and the draft in its cache now, "" if the target gave no answer.
+func (a *answer) checkDraft(ctx context.Context, d *draft.Draft) (warm string) {
 	began := a.World.Now()
 	verdict, err := NewVerifier(a.caller).Verify(ctx, NewDraft(d))
 	a.ScoredTokens += verdict.Computed
 	a.recordCheck(verdict.Receipt(err, a.World.Now().Sub(began)))
-	return verdict, err
+	if err != nil {
+		d.Check(nil)
+		return ""
+	}
+	d.Check(&verdict.Check)
+	return verdict.Backend
 }
 
 // promptTokens returns the length of the prompt: as an engine has told it, else as one of the pool counts it, else estimated,

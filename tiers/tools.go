@@ -27,11 +27,7 @@ func (t *tools) run(ctx context.Context) error {
 	d.TakeWhole(whole)
 	v := d.End()
 	if v.Reason == accept.ReasonDoubtful {
-		var check *accept.Check
-		if verdict, err := t.checkDraft(ctx, d); err == nil {
-			check = &verdict.Check
-		}
-		d.Check(check)
+		t.checkDraft(ctx, d)
 		v = d.End()
 	}
 	t.recordDraft(d, started)

@@ -74,7 +74,6 @@ type Result struct {
 	Backend  string // that was asked; "" is none
 	Tokens   int    // that it was asked about
 	Computed int    // tokens that it computed for that, prompts included
-	Warm     string // the backend that has the prompt and the draft in its cache now; "" is none
 }
 
 // Verify asks the target to check the draft as far as it is. An error says that there is no verdict; see
@@ -121,7 +120,6 @@ func (v Verifier) byIDs(ctx context.Context, d Draft, r *Result) error {
 	if err != nil {
 		return err
 	}
-	r.Warm = s.Backend
 	var match openai.TextMatch
 	if !match.Add(s.Told, d.WithStop) || d.Ended && !match.Ends() {
 		r.Check = accept.Check{Reason: draft.ReasonMalformed}
@@ -198,7 +196,6 @@ func (v Verifier) byText(ctx context.Context, d Draft, r *Result) error {
 	if err != nil {
 		return err
 	}
-	r.Warm = s.Backend
 	r.Check = v.Rule.Check(s.Tokens)
 	if limit := v.Body.Limit(); v.Rule.Exact && r.Pass && limit > 0 && (len(ids) > limit || d.AtLimit && len(ids) < limit) {
 		r.Pass, r.Reason = false, accept.ReasonTargetDisagrees // max_tokens counts the target's tokens
