@@ -158,6 +158,7 @@ func TestARedisThatHasLostItsDataIsNotBelievedBeforeReplicasHaveFilledIt(t *test
 		}
 		fleet[1].enter(t, a).Settle(0, 0)
 		m.FlushAll()
+		fleet[1].Lost() // as the exchange says
 		if e := fleet[1].exhausted(t, deny); !e.Uncounted {
 			t.Errorf("%+v", e)
 		}

@@ -15,8 +15,7 @@
 //
 // Every number is written by one process only: what it has counted since its start, as an absolute sum with a version. The
 // scripts ignore versions that they have, and add the sums up. So a command that is repeated, late or lost counts once or not
-// at all, and what Redis has lost is written again by those that live ([Ledger.Lost]). If Redis has an older version of a
-// replica's own part, or has lost data, its sums are not used for 2.5 s, as if Redis were away: by then all have told theirs again.
+// at all, and what Redis has lost is written again by those that live ([Ledger.Lost]). If Redis has lost data, its sums are not used for 2.5 s, as if Redis were away: by then all have told theirs again.
 // What others have settled in a window never becomes less, so what exceeds the budget by that is refused whatever Redis says.
 //
 // Without Redis, each of N replicas may add 1/N of what was left when it heard of all others last, at each of its requests and

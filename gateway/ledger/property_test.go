@@ -115,9 +115,6 @@ func (b *books) meet() {
 func (b *books) believe() {
 	for _, l := range b.replicas {
 		l.doubt, l.asker = time.Time{}, l.newAsker()
-		for _, t := range l.tenants {
-			t.doubt = time.Time{}
-		}
 	}
 }
 

@@ -59,20 +59,20 @@ var errReply = errors.New("the key is not a tenant's")
 
 // call is a call of the script about a tenant.
 type call struct {
-	tenant         *tenant
-	of             *Request // that waits for it; nil for none
-	charge         cost     // to the levels
-	in             begins   // of the tenant's windows
-	version, known int64    // of the windows; 0: they are not told
-	numbers        string
-	answer         answer
-	err            error // instead of the answer
+	tenant  *tenant
+	of      *Request // that waits for it; nil for none
+	charge  cost     // to the levels
+	in      begins   // of the tenant's windows
+	version int64    // of the windows; 0: they are not told
+	numbers string
+	answer  answer
+	err     error // instead of the answer
 }
 
 // newCall makes a call about a tenant with its present state: for a reservation, or else with its corrections. The caller holds
 // the lock.
 func (l *Ledger) newCall(t *tenant, g *Reservation, now time.Time) *call {
-	c := &call{tenant: t, known: t.known}
+	c := &call{tenant: t}
 	if l.redis == nil {
 		return c
 	}
@@ -138,7 +138,6 @@ type answer struct {
 	refused int // 0: not
 	demoted bool
 	levels  [numHeard]float64
-	before  int64 // version that Redis had
 	others  [len(periods)]part
 }
 
@@ -148,13 +147,13 @@ func parse(cmd *redis.Cmd) (a answer, err error) {
 	if err != nil {
 		return answer{}, err
 	}
-	const fixed, most = 5, 5 + 4*len(periods)
+	const fixed, most = 4, 4 + 4*len(periods)
 	n, err := decode(text)
 	if err != nil || len(n) > most || slices.Min(n) < 0 || n[0] > refusedTokens+2*int64(len(periods)) {
 		return answer{}, fmt.Errorf("%w: %.64q", errReply, text)
 	}
 	n = append(n, make(sums, most-len(n))...)
-	a = answer{refused: int(n[0]), demoted: n[1] == 1, levels: [numHeard]float64{float64(n[2]) / 1000, float64(n[3]) / 1000}, before: n[4]}
+	a = answer{refused: int(n[0]), demoted: n[1] == 1, levels: [numHeard]float64{float64(n[2]) / 1000, float64(n[3]) / 1000}}
 	for i := range a.others {
 		o := n[fixed+4*i:]
 		a.others[i] = part{cost{ofTokens: o[0], ofNanos: o[1]}, cost{ofTokens: o[2], ofNanos: o[3]}}
@@ -214,8 +213,7 @@ func (l *Ledger) together(ctx context.Context, list []*call) bool {
 	return failed == nil
 }
 
-// hear takes over a reply, and reports whether its sums may be used: not after Redis has lost data. That shows here if it
-// has an older version of this process' part than it had confirmed.
+// hear takes over a reply, and reports whether its sums may be used: not after Redis has lost data.
 func (l *Ledger) hear(c *call, a answer) bool {
 	now := l.now()
 	l.mu.Lock()
@@ -224,14 +222,7 @@ func (l *Ledger) hear(c *call, a answer) bool {
 	if c.version == 0 {
 		return true
 	}
-	if a.before < c.known {
-		t.doubt, t.known = now.Add(refillTime), a.before
-		l.send(t)
-	}
-	if a.refused == 0 {
-		t.known = max(t.known, c.version)
-	}
-	if now.Before(t.doubt) || now.Before(l.doubt) {
+	if now.Before(l.doubt) {
 		return false
 	}
 	if c.version >= t.heard { // else a newer call was answered before

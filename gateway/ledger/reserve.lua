@@ -8,7 +8,7 @@
 -- tokens and nanos, with those of the request
 -- ARGV[2] the process' field
 -- -> without zeros at the end: refused (0 no, 1 requests, 2 tokens, 3-8 tokens and nanos of each window), 1 when high is used up, levels
--- of requests and tokens in thousandths, the process' version before, for each window settled and reserved of the others; or ! and an error
+-- of requests and tokens in thousandths, for each window settled and reserved of the others; or ! and an error
 local k,field,a=KEYS[1],ARGV[2],{}
 for n in string.gmatch(ARGV[1],'%S+') do a[#a+1]=tonumber(n) end
 for i=#a+1,35 do a[i]=0 end
@@ -61,7 +61,6 @@ if a[1]==1 then
   if refused==0 and a[10]>0 and a[6]>0 and h>a[7]+0.000001 then demoted,a[10]=1,0 end
 end
 local function text(f) for i=1,#f do f[i]=string.format('%.0f',f[i]) end return table.concat(f,' ') end
-local before=mine and mine[2] or 0
 if a[1]>=0 then
   if refused>0 then a[8],a[9],a[10]=0,0,0 end
   r,tok,h=add(r,a[8],a[2]),add(tok,a[9],a[4]),add(h,a[10],a[6])
@@ -83,6 +82,6 @@ if a[1]>=0 then
   if #set>0 then redis.call('HSET',k,unpack(set)) end
   if math.floor(last/60000)~=math.floor(now/60000) then redis.call('PEXPIRE',k,1000*a[14]) end -- once a minute is enough
 end
-local reply={refused,demoted,math.floor(r*1000),math.floor(tok*1000),before,unpack(others)}
+local reply={refused,demoted,math.floor(r*1000),math.floor(tok*1000),unpack(others)}
 while #reply>1 and reply[#reply]==0 do reply[#reply]=nil end
 return text(reply)

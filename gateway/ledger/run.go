@@ -170,10 +170,11 @@ func (l *Ledger) States(ctx context.Context, list []BudgetQuery) [][]BudgetState
 		for i, q := range part {
 			reads[i] = l.newRead(q, now)
 		}
+		doubt := l.doubt
 		l.mu.Unlock()
 		asks = asks && ctx.Err() == nil && l.together(ctx, reads)
 		for i, c := range reads {
-			shared := l.redis == nil || asks && c.err == nil && !now.Before(c.tenant.doubt)
+			shared := l.redis == nil || asks && c.err == nil && !now.Before(doubt)
 			for j := range c.tenant.windows {
 				if shared {
 					c.tenant.windows[j].others = c.answer.others[j]
@@ -189,10 +190,7 @@ func (l *Ledger) States(ctx context.Context, list []BudgetQuery) [][]BudgetState
 func (l *Ledger) newRead(q BudgetQuery, now time.Time) *call {
 	t := &tenant{name: q.Tenant, field: l.process}
 	if known := l.tenants[q.Tenant]; known != nil {
-		t.field, t.windows, t.doubt = known.field, known.windows, known.doubt
-	}
-	if t.doubt.Before(l.doubt) {
-		t.doubt = l.doubt
+		t.field, t.windows = known.field, known.windows
 	}
 	t.windows.open(q.Budgets, now)
 	c := &call{tenant: t}

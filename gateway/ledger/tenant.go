@@ -23,11 +23,9 @@ type tenant struct {
 	retries     retryBudget
 
 	windows windows
-	version int64     // of the last call about the windows
-	known   int64     // the highest that Redis has confirmed
-	heard   int64     // of the newest call whose reply was used
-	doubt   time.Time // until then Redis' sums lack something
-	pending int       // requests that wait for a reply
+	version int64 // of the last call about the windows
+	heard   int64 // of the newest call whose reply was used
+	pending int   // requests that wait for a reply
 }
 
 // tenantOf returns or makes the tenant of a request; room is false if there are too many. The caller holds the lock.
