@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/breaker"
-	"github.com/foregate/foregate/internal/beat"
 	"github.com/foregate/foregate/tiers/pool"
 )
 
@@ -30,7 +29,7 @@ type servedPool struct {
 func (a *App) runPools(ctx context.Context) error {
 	a.setPoolsRun(true)
 	defer a.setPoolsRun(false)
-	tick := time.NewTimer(beat.Next(lookInterval))
+	tick := time.NewTimer(lookInterval)
 	defer tick.Stop()
 	var lives map[breaker.Key]uint64
 	for {
@@ -40,7 +39,7 @@ func (a *App) runPools(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
-			tick.Reset(beat.Next(lookInterval))
+			tick.Reset(lookInterval)
 		}
 	}
 }

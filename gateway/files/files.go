@@ -22,8 +22,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
-
-	"github.com/foregate/foregate/internal/beat"
 )
 
 // Interval is the time between checks. A change is in force after at most twice that time.
@@ -157,7 +155,7 @@ func (w *Watcher) show(setting string) {
 
 // Run checks the files every two seconds until ctx ends.
 func (w *Watcher) Run(ctx context.Context) error {
-	tick := time.NewTimer(beat.Next(Interval))
+	tick := time.NewTimer(Interval)
 	defer tick.Stop()
 	for {
 		select {
@@ -165,7 +163,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 			return ctx.Err()
 		case <-tick.C:
 			w.check(false)
-			tick.Reset(beat.Next(Interval))
+			tick.Reset(Interval)
 		case done := <-w.requests:
 			w.check(true)
 			close(done)

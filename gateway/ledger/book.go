@@ -13,7 +13,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/foregate/foregate/internal/beat"
 	"github.com/foregate/foregate/internal/redis/calls"
 )
 
@@ -187,7 +186,7 @@ func (l *Ledger) RunUsage(ctx context.Context) error {
 		<-ctx.Done()
 		return nil
 	}
-	tick := time.NewTimer(beat.Next(writeInterval))
+	tick := time.NewTimer(writeInterval)
 	defer tick.Stop()
 	for {
 		l.write(ctx, dayOf(l.now().Add(-closeAfter)))
@@ -201,7 +200,7 @@ func (l *Ledger) RunUsage(ctx context.Context) error {
 			}
 			return nil
 		case <-tick.C:
-			tick.Reset(beat.Next(writeInterval))
+			tick.Reset(writeInterval)
 		case <-l.book.wake:
 		}
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
 
-	"github.com/foregate/foregate/internal/beat"
 	"github.com/foregate/foregate/internal/redis/calls"
 )
 
@@ -112,7 +111,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 		}
 		_ = w.Poll(ctx) // it logs and counts failures; the next tick tries again
 		w.republish(ctx)
-		tick.Reset(beat.Next(w.o.Interval))
+		tick.Reset(w.o.Interval)
 	}
 }
 

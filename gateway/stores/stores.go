@@ -121,11 +121,7 @@ func (o *opener) openAnswers() error {
 	}
 	background := connect.Background(at)
 	answers, stored := connect.New(onLookups(background)), connect.New(onStored(background))
-	ready := connect.Warm(answers)
-	o.cleanups = append(o.cleanups, func() {
-		_, _ = answers.Close(), stored.Close() // only connections are lost; it ends the warm-up of connections, too
-		<-ready
-	})
+	o.cleanups = append(o.cleanups, func() { _, _ = answers.Close(), stored.Close() }) // only connections are lost
 	o.stores.Answers, o.stores.Responses = answers, stored
 	return nil
 }

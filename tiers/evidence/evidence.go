@@ -30,7 +30,6 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
 
-	"github.com/foregate/foregate/internal/beat"
 	"github.com/foregate/foregate/internal/redis/calls"
 	"github.com/foregate/foregate/tiers/risk"
 )
@@ -169,7 +168,7 @@ func (st *Store) Run(ctx context.Context) error {
 			return nil
 		case <-t.C:
 			_ = st.Tick(ctx) // counted; it is tried again
-			t.Reset(beat.Next(period))
+			t.Reset(period)
 		}
 	}
 }

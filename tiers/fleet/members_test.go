@@ -188,9 +188,9 @@ func TestTheIntervalLeavesRoomForALostHeartbeat(t *testing.T) {
 	set := time.Duration(0)
 	f := New(Options{Interval: func() time.Duration { return set }})
 	for _, c := range []struct{ set, minValue, maxValue time.Duration }{
-		{0, 125 * time.Millisecond, 625 * time.Millisecond},
-		{time.Hour, 162 * time.Millisecond, maxInterval},
-		{1, 12 * time.Millisecond, 63 * time.Millisecond},
+		{0, defaultInterval, defaultInterval},
+		{time.Hour, maxInterval, maxInterval},
+		{1, minInterval, minInterval},
 	} {
 		set = c.set
 		for range 100 {

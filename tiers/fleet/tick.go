@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-
-	"github.com/foregate/foregate/internal/beat"
 )
 
 // Run ticks at once and then every interval until ctx ends. Then it leaves the set of replicas, so that others take over at
@@ -58,7 +56,7 @@ func (f *Fleet) pause() time.Duration {
 	if f.isAlone() {
 		d = max(d, defaultInterval)
 	}
-	return min(beat.Next(min(max(d, minInterval), maxInterval)), maxInterval)
+	return min(max(d, minInterval), maxInterval)
 }
 
 // isAlone reports whether the last successful tick has found no other replica.

@@ -9,7 +9,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/foregate/foregate/internal/beat"
 	"github.com/foregate/foregate/tiers/credentials"
 	"github.com/foregate/foregate/tiers/dialect"
 	"github.com/foregate/foregate/tiers/pressure"
@@ -91,7 +90,7 @@ func (p *Pool) scrapeInTurn(ctx context.Context, b *backend) bool {
 // pause returns the time until the next scrape of b: 0 while an answer is missing and b is not down yet.
 func (p *Pool) pause(b *backend, mine bool) time.Duration {
 	now, overdue, interval := p.o.Now(), p.overdue(), p.o.ScrapeInterval()
-	pause := beat.Next(interval)
+	pause := interval
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	pause += interval * time.Duration(b.cache.Index%slots) / 8

@@ -8,8 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/foregate/foregate/internal/beat"
 )
 
 // Why a call has no answer, beside what the call itself says.
@@ -225,7 +223,7 @@ func (c *Client) Run(ctx context.Context, b Background) {
 	if b.Flush == nil {
 		b.Flush, b.Most = func(context.Context) {}, time.Hour
 	}
-	flush := time.NewTimer(beat.Next(b.Most))
+	flush := time.NewTimer(b.Most)
 	defer flush.Stop()
 	try := time.NewTimer(c.untilProbe())
 	defer try.Stop()
@@ -237,11 +235,11 @@ func (c *Client) Run(ctx context.Context, b Background) {
 			return
 		case <-wake:
 			wake = nil // more until then change nothing
-			flush.Reset(min(beat.Next(b.Pause), b.Pause))
+			flush.Reset(b.Pause)
 		case <-flush.C:
 			wake = c.wake
 			b.Flush(whole)
-			flush.Reset(beat.Next(b.Most))
+			flush.Reset(b.Most)
 		case <-c.left:
 			try.Reset(c.untilProbe())
 		case <-try.C:

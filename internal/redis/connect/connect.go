@@ -43,12 +43,7 @@ type Clients struct {
 func Open(o Options) (c Clients, stop func()) {
 	background := Background(o)
 	c = Clients{Control: New(background), Request: New(OnRequests(background))}
-	ready := Warm(c.Request)
-	return c, func() {
-		_ = c.Request.Close() // only connections are lost
-		_ = c.Control.Close()
-		<-ready
-	}
+	return c, func() { _, _ = c.Request.Close(), c.Control.Close() } // only connections are lost
 }
 
 // silent keeps go-redis from writing a line of its own for every failed dial:
@@ -73,20 +68,6 @@ func New(options *redis.UniversalOptions) redis.UniversalClient {
 	c := o.Cluster()
 	c.DisableRoutingPolicies = true
 	return redis.NewClusterClient(c)
-}
-
-// Warm has a client ask its Sentinels, or its cluster for the slots, before a
-// request has to. ready is closed when that is over, after 2 s at most.
-func Warm(c redis.UniversalClient) (ready <-chan struct{}) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		defer func() { _ = recover() }() // a client that panics at a reply is no reason to end
-		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-		defer cancel()
-		_ = c.Ping(ctx).Err() // who uses the client finds out as well
-	}()
-	return done
 }
 
 // Background are the options of a client for background work: no retries (a
