@@ -173,22 +173,6 @@ func TestChangedConfigTakesEffectWithTheNextBreaker(t *testing.T) {
 	})
 }
 
-func TestOpenTimesAreSpread(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := set(Options{})
-		least, most := time.Hour, time.Duration(0)
-		for range 200 {
-			tell(t, s, 5, errBad)
-			left := s.States()[0].Remaining
-			least, most = min(least, left), max(most, left)
-			time.Sleep(left)
-		}
-		if least < 8*time.Second || least > 9*time.Second || most > 12*time.Second || most < 11*time.Second {
-			t.Errorf("open between %s and %s", least, most)
-		}
-	})
-}
-
 func TestRetainForgetsTheOthersOfItsPoolAndTheirSeries(t *testing.T) {
 	reg := prometheus.NewPedanticRegistry()
 	s := set(Options{Registerer: reg})

@@ -47,48 +47,6 @@ func TestAGateIsOpenHereAloneWhileReplicasHearEachOther(t *testing.T) {
 	}
 }
 
-// An opening is told again and again with what is left of it, as far as clocks and ways are exact: only more than slack is news.
-func TestATextOfTheSameOpeningChangesAGateOnlyByMoreThanSlack(t *testing.T) {
-	const at = time.Second
-	text := func(left time.Duration) *report {
-		return &report{replica: "b", at: epoch.Add(at), Turn: 3, Ago: at.Milliseconds(), Left: (left - at).Milliseconds()}
-	}
-	for name, c := range map[string]struct {
-		change func(g *gate)
-		left   time.Duration
-		until  time.Duration
-	}{
-		"later by less":              {left: 10*time.Second + slack, until: 10 * time.Second},
-		"later by more":              {left: 10*time.Second + slack + time.Millisecond, until: 10*time.Second + slack + time.Millisecond},
-		"open here alone: the fleet": {change: func(g *gate) { g.fleet = false }, left: 9 * time.Second, until: 9 * time.Second},
-		"not open here yet":          {change: func(g *gate) { g.open, g.fleet = false, false }, left: 9 * time.Second, until: 9 * time.Second},
-	} {
-		g := opened()
-		if c.change != nil {
-			c.change(g)
-		}
-		g.take(text(c.left))
-		if got := g.until.Sub(epoch); got != c.until || !g.open || !g.fleet || g.turn != 3 {
-			t.Errorf("%s: open %v, fleet %v, turn %d, until %v; want %v", name, g.open, g.fleet, g.turn, got, c.until)
-		}
-	}
-}
-
-// One that was opened for this replica alone after the fleet's last closing is not closed by a text of that closing.
-func TestATextOfAClosingClosesOnlyWhatOpenedBeforeIt(t *testing.T) {
-	for name, c := range map[string]struct {
-		since time.Duration
-		open  bool
-	}{"opened before": {-time.Second, false}, "opened at the same time": {2 * time.Second, true}, "opened after": {3 * time.Second, true}} {
-		g := opened()
-		g.since = epoch.Add(c.since)
-		g.take(&report{replica: "b", at: epoch.Add(4 * time.Second), Turn: -1, Ago: 2000})
-		if g.open != c.open {
-			t.Errorf("%s: open %v", name, g.open)
-		}
-	}
-}
-
 func TestCountsOfOneWhoHasNotHeardOfTheClosingAreNotTaken(t *testing.T) {
 	for age, taken := range map[time.Duration]bool{window + slack - time.Millisecond: false, window + slack: true} {
 		g := &gate{changed: epoch}

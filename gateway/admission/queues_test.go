@@ -113,19 +113,6 @@ func TestAWakeLetsTheHeadIn(t *testing.T) {
 	})
 }
 
-func TestWithoutAWakeThePollLetsTheHeadIn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, c := NewQueues([]string{"p"}, nil), counter{}
-		came := going(t.Context(), s, c.waiter(low, "t"))
-		time.Sleep(3*pollInterval + time.Millisecond)
-		c.free(1)
-		if r := <-came; r.err != nil || r.waited != 4*pollInterval {
-			t.Errorf("got %+v", r)
-		}
-		atRest(t, s)
-	})
-}
-
 func TestWhoLeavesJustWhenItIsLetInIsToldOfItsPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, c := NewQueues([]string{"p"}, nil), counter{}
