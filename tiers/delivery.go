@@ -100,7 +100,7 @@ type client struct {
 // frames returns the framer for answers that are not a backend's own frames.
 func (c *client) frames() *openai.Framer {
 	if c.framer == nil {
-		c.framer = openai.NewFramer(c.request.Body.Kind, c.request.ID, c.request.Body.Model, c.startedAt.Unix()).WithNulls(c.request.Target.WritesNulls())
+		c.framer = openai.NewFramer(c.request.Body.Kind, c.request.ID, c.request.Body.Model, c.startedAt.Unix())
 	}
 	return c.framer
 }

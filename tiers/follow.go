@@ -65,7 +65,7 @@ func (f *follower) begin() error {
 		return nil
 	}
 	f.record.Cache = cache.ResultCoalesced
-	f.framer = openai.NewFramer(f.Body.Kind, f.ID, f.Body.Model, f.World.Now().Unix()).WithNulls(f.Target.WritesNulls())
+	f.framer = openai.NewFramer(f.Body.Kind, f.ID, f.Body.Model, f.World.Now().Unix())
 	f.buf = f.framer.Role(f.buf)
 	return f.client.Begin(ResponseHead{Stream: true})
 }

@@ -228,7 +228,7 @@ func (rq *request) serve(e *cache.Entry, result cache.Result) (served bool, err 
 	}
 	whole.Usage.Cached = whole.Usage.Prompt
 	extra := extraOf(e, result, h.Age)
-	f := openai.NewFramer(rq.Body.Kind, rq.ID, rq.Body.Model, e.Created.Unix()).WithNulls(rq.Target.WritesNulls()) // with this request's own id
+	f := openai.NewFramer(rq.Body.Kind, rq.ID, rq.Body.Model, e.Created.Unix()) // with this request's own id
 	room, _ := bodies.Get().(*[]byte)
 	defer bodies.Put(room)
 	body := (*room)[:0]

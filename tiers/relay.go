@@ -312,7 +312,7 @@ func (s *streamRelay) write() error {
 // framer writes frames with the id and the creation time of those that the client has.
 func (s *streamRelay) framer() *openai.Framer {
 	id, created := openai.Named(s.named)
-	return openai.NewFramerAs(s.Body.Kind, id, s.Body.Model, created).WithNulls(s.Target.WritesNulls())
+	return openai.NewFramerAs(s.Body.Kind, id, s.Body.Model, created)
 }
 
 // resumeRelayed continues a relayed answer that broke.

@@ -125,7 +125,6 @@ type Members struct {
 	UsageSoFar    bool // stream_options.continuous_usage_stats
 	OneChoice     bool // it gives one choice, and may answer 500 where more are asked for
 	Strict        bool // it may refuse members that OpenAI's API does not have
-	Nulls         bool // its answers have members without a value, as null
 	HighFirst     bool // a higher priority is earlier; with vLLM a lower one is
 }
 

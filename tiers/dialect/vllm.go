@@ -23,6 +23,6 @@ var vllm = Dialect{
 	}},
 	Tokenize:   TokenizeVLLM,
 	Scoring:    []openai.ScoreStyle{openai.ScoreCompletions},
-	Members:    Members{TokenIDs: true, IDPrompts: true, CacheSalt: true, Priority: true, TemplateArgs: true, UsageSoFar: true, Nulls: true},
+	Members:    Members{TokenIDs: true, IDPrompts: true, CacheSalt: true, Priority: true, TemplateArgs: true, UsageSoFar: true},
 	ContinueBy: ContinueByFlags,
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"slices"
 	"strconv"
-	"strings"
 	"unicode/utf8"
 )
 
@@ -12,7 +11,6 @@ import (
 // the last, from whichever backend the text came.
 type Framer struct {
 	kind    Kind
-	nulls   bool   // see WithNulls
 	frames  []byte // the beginning of every frame of a stream, up to the choices; nil before the first
 	id      string
 	created int64
@@ -34,27 +32,6 @@ func NewFramer(kind Kind, id, model string, created int64) *Framer {
 // whole id.
 func NewFramerAs(kind Kind, id, model string, created int64) *Framer {
 	return &Framer{kind: kind, id: id, created: created, model: model}
-}
-
-// WithNulls has the framer write, or not, all members that vLLM 0.32 writes without a value, and returns it.
-func (f *Framer) WithNulls(on bool) *Framer {
-	f.nulls = on
-	return f
-}
-
-// null appends members of vLLM without a value: of chats, or of completions.
-func (f *Framer) null(dst []byte, chat, completion string) []byte {
-	names := chat
-	if f.kind == Completion {
-		names = completion
-	}
-	if !f.nulls {
-		return dst
-	}
-	for name := range strings.FieldsSeq(names) {
-		dst = append(append(append(dst, `,"`...), name...), `":null`...)
-	}
-	return dst
 }
 
 // prefix is the beginning of every frame, up to the choices.
@@ -92,25 +69,23 @@ func (f *Framer) Role(dst []byte) []byte {
 
 // role appends the frame that opens a choice of a chat.
 func (f *Framer) role(dst []byte, index int) []byte {
-	dst = append(f.open(dst, index), `,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}]`...)
-	return append(f.null(dst, "prompt_token_ids prompt_text", ""), "}\n\n"...)
+	return append(f.open(dst, index), `,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}]}`+"\n\n"...)
 }
 
 // goesOn ends a frame that is not a choice's last.
-func (f *Framer) goesOn(dst []byte) []byte {
-	dst = append(dst, `,"logprobs":null,"finish_reason":null`...)
-	return append(f.null(dst, "token_ids", "stop_reason prompt_token_ids token_ids"), "}]}\n\n"...)
+func goesOn(dst []byte) []byte {
+	return append(dst, `,"logprobs":null,"finish_reason":null}]}`+"\n\n"...)
 }
 
 // Text appends a frame with a piece of the answer.
 func (f *Framer) Text(dst, text []byte) []byte {
-	return f.goesOn(f.choice(dst, 0, text))
+	return goesOn(f.choice(dst, 0, text))
 }
 
 // UsageSoFar adds the usage so far to the last frame in dst.
 func (f *Framer) UsageSoFar(dst []byte, u Usage) []byte {
 	dst = append(bytes.TrimSuffix(dst, []byte("}\n\n")), `,"usage":`...)
-	return append(f.usage(dst, u), "}}\n\n"...)
+	return append(appendUsage(dst, u), "}}\n\n"...)
 }
 
 // open begins a frame of a choice.
@@ -125,7 +100,7 @@ func (f *Framer) choice(dst []byte, index int, text []byte) []byte {
 		return AppendQuote(append(dst, `,"text":`...), text)
 	}
 	dst = append(dst, `,"delta":{`...)
-	if len(text) > 0 || f.nulls {
+	if len(text) > 0 {
 		dst = AppendQuote(append(dst, `"content":`...), text)
 	}
 	return append(dst, '}')
@@ -142,14 +117,14 @@ type Ending struct {
 // Finish appends the frames that end a stream: the last text with its finish_reason, the usage frame if the
 // client asked for it, and the terminator. The extra object is part of the last frame.
 func (f *Framer) Finish(dst, text []byte, e Ending, withUsage bool) []byte {
-	dst = f.finish(f.choice(dst, 0, text), e.Finish, e.Stop)
+	dst = appendFinish(f.choice(dst, 0, text), e.Finish, e.Stop)
 	return f.done(append(dst, "}]"...), e, withUsage)
 }
 
 // UsageChunk is the JSON of the chunk with the usage.
 func (f *Framer) UsageChunk(u Usage) []byte {
 	dst := append(slices.Clone(bytes.TrimPrefix(f.prefix(), []byte("data: "))), `],"usage":`...)
-	return append(f.usage(dst, u), "}}"...)
+	return append(appendUsage(dst, u), "}}"...)
 }
 
 // done ends a stream after the choices of its last frame before the usage frame.
@@ -158,15 +133,10 @@ func (f *Framer) done(dst []byte, e Ending, withUsage bool) []byte {
 		dst = append(dst, "}\n\n"...)
 		dst = append(dst, f.prefix()...)
 		dst = append(dst, `],"usage":`...)
-		dst = append(f.usage(dst, e.Usage), '}')
+		dst = append(appendUsage(dst, e.Usage), '}')
 	}
 	dst = appendExtra(dst, e.Extra)
 	return append(dst, "}\n\ndata: "+Done+"\n\n"...)
-}
-
-// finish says how a choice of a frame ended.
-func (f *Framer) finish(dst []byte, finish string, stop []byte) []byte {
-	return f.null(appendFinish(dst, finish, stop), "token_ids", "prompt_token_ids token_ids")
 }
 
 // appendFinish says how a choice ended.
@@ -185,8 +155,8 @@ func (f *Framer) Body(dst, text []byte, e Ending) []byte {
 	return f.Whole(dst, &Whole{Choices: []Choice{{Text: text, Finish: e.Finish, Stop: e.Stop}}, Usage: e.Usage}, e.Extra)
 }
 
-// usage appends the usage, without its closing brace.
-func (f *Framer) usage(dst []byte, u Usage) []byte {
+// appendUsage appends the usage, without its closing brace.
+func appendUsage(dst []byte, u Usage) []byte {
 	dst = strconv.AppendInt(append(dst, `{"prompt_tokens":`...), int64(u.Prompt), 10)
 	dst = strconv.AppendInt(append(dst, `,"completion_tokens":`...), int64(u.Completion), 10)
 	dst = strconv.AppendInt(append(dst, `,"total_tokens":`...), int64(u.Prompt+u.Completion), 10)
@@ -277,39 +247,24 @@ func (f *Framer) Whole(dst []byte, w *Whole, extra []byte) []byte {
 		if f.kind == Completion {
 			dst = AppendQuote(append(dst, `,"text":`...), c.Text)
 		} else {
-			dst = f.message(append(dst, `,"message":`...), c)
+			dst = appendMessage(append(dst, `,"message":`...), c)
 		}
-		dst = appendFinish(dst, c.Finish, c.Stop)
-		dst = append(f.null(dst, "token_ids routed_experts", "token_ids prompt_logprobs prompt_token_ids routed_experts"), '}')
+		dst = append(appendFinish(dst, c.Finish, c.Stop), '}')
 	}
-	dst = append(f.null(append(dst, ']'), tierNulls, tierNulls), `,"usage":`...)
-	dst = f.usage(dst, w.Usage)
-	if w.Usage.Cached == 0 {
-		dst = f.null(dst, "prompt_tokens_details", "prompt_tokens_details")
-	}
-	dst = append(f.null(dst, "completion_tokens_details", "completion_tokens_details"), '}')
-	dst = f.null(dst, "prompt_logprobs prompt_token_ids prompt_text "+transferNulls, transferNulls)
+	dst = append(appendUsage(append(dst, `],"usage":`...), w.Usage), '}')
 	return append(appendExtra(dst, extra), '}')
 }
 
-// Members of whole answers of vLLM.
-const (
-	tierNulls     = "service_tier system_fingerprint"
-	transferNulls = "kv_transfer_params ec_transfer_params metrics"
-)
-
-func (f *Framer) message(dst []byte, c *Choice) []byte {
+func appendMessage(dst []byte, c *Choice) []byte {
 	dst = append(dst, `{"role":"assistant","content":`...)
 	if c.Null {
 		dst = append(dst, "null"...)
 	} else {
 		dst = AppendQuote(dst, c.Text)
 	}
-	dst = f.null(append(dst, `,"refusal":null`...), "annotations audio function_call", "")
+	dst = append(dst, `,"refusal":null`...)
 	if len(c.Reasoning) > 0 {
 		dst = appendReasoning(append(dst, ','), c.As, c.Reasoning)
-	} else {
-		dst = f.null(dst, "reasoning", "")
 	}
 	for i := range c.Calls {
 		k := &c.Calls[i]
@@ -366,7 +321,7 @@ func (f *Framer) choiceStream(dst []byte, index int, c *Choice) []byte {
 	for rest := c.Reasoning; len(rest) > 0 && f.kind == Chat; {
 		n := pieceEnd(rest)
 		dst = appendReasoning(append(f.open(dst, index), `,"delta":{`...), c.As, rest[:n])
-		dst = f.goesOn(append(dst, '}'))
+		dst = goesOn(append(dst, '}'))
 		rest = rest[n:]
 	}
 	text := c.Text
@@ -375,13 +330,13 @@ func (f *Framer) choiceStream(dst []byte, index int, c *Choice) []byte {
 		if n == len(text) && len(c.Calls) == 0 {
 			break
 		}
-		dst = f.goesOn(f.choice(dst, index, text[:n]))
+		dst = goesOn(f.choice(dst, index, text[:n]))
 		text = text[n:]
 	}
 	for i := range c.Calls {
 		dst = f.callStream(dst, index, i, &c.Calls[i])
 	}
-	return f.finish(f.choice(dst, index, text), c.Finish, c.Stop)
+	return appendFinish(f.choice(dst, index, text), c.Finish, c.Stop)
 }
 
 // callStream appends the frames of a call: first everything except its arguments, then these in pieces.
@@ -389,13 +344,13 @@ func (f *Framer) callStream(dst []byte, index, call int, k *Call) []byte {
 	dst = append(f.open(dst, index), `,"delta":{"tool_calls":[{"index":`...)
 	dst = strconv.AppendInt(dst, int64(call), 10)
 	dst = AppendQuote(append(dst, `,"id":`...), k.ID)
-	dst = f.goesOn(append(appendFunction(dst, k), `""}}]}`...))
+	dst = goesOn(append(appendFunction(dst, k), `""}}]}`...))
 	for rest := []byte(k.Arguments); len(rest) > 0; {
 		n := pieceEnd(rest)
 		dst = append(f.open(dst, index), `,"delta":{"tool_calls":[{"index":`...)
 		dst = strconv.AppendInt(dst, int64(call), 10)
 		dst = AppendQuote(append(dst, `,"function":{"arguments":`...), rest[:n])
-		dst = f.goesOn(append(dst, `}}]}`...))
+		dst = goesOn(append(dst, `}}]}`...))
 		rest = rest[n:]
 	}
 	return dst

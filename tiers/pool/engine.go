@@ -24,9 +24,6 @@ func (p *Pool) Engine() (kind dialect.Kind) {
 	return kind
 }
 
-// WritesNulls reports whether answers of the pool's engines have members without a value, as null.
-func (p *Pool) WritesNulls() bool { return p != nil && dialect.Of(p.Engine()).Members.Nulls }
-
 // Tokenizes reports whether the kind of the pool's engines tells the tokens of a prompt; a kind that is not known yet may.
 func (p *Pool) Tokenizes() bool { return dialect.Of(p.Engine()).Tokenize != dialect.TokenizeNone }
 
