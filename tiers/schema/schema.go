@@ -10,9 +10,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
-	"slices"
-	"strconv"
-	"strings"
 )
 
 // Why a draft does not fit the request.
@@ -29,11 +26,6 @@ const (
 const (
 	maxText   = 128 << 10 // bytes of a schema
 	maxAnswer = 1 << 20   // bytes of a value
-	maxDepth  = 128       // levels of either
-
-	// Arithmetic is exact, and 1e999999 has a million digits.
-	maxDigits   = 64
-	maxExponent = 400
 )
 
 // decode reads one JSON text of at most so many bytes, numbers as they are written: "", [ReasonInvalid] or [ReasonUnusable].
@@ -49,40 +41,7 @@ func decode(text []byte, most int) (v any, reason string) {
 	if _, err := d.Token(); err != io.EOF {
 		return nil, ReasonInvalid
 	}
-	if !withinBounds(v, maxDepth) {
-		return nil, ReasonUnusable
-	}
 	return v, ""
-}
-
-// withinBounds reports whether a value has at most so many levels, and numbers that are exact.
-func withinBounds(v any, levels int) bool {
-	if levels < 0 {
-		return false
-	}
-	switch v := v.(type) {
-	case json.Number:
-		return exact(string(v))
-	case []any:
-		return !slices.ContainsFunc(v, func(item any) bool { return !withinBounds(item, levels-1) })
-	case map[string]any:
-		for _, member := range v {
-			if !withinBounds(member, levels-1) {
-				return false
-			}
-		}
-	}
-	return true
-}
-
-// exact reports whether a number is short enough for exact arithmetic.
-func exact(number string) bool {
-	at := strings.IndexAny(number, "eE")
-	if len(number) > maxDigits || at < 0 {
-		return len(number) <= maxDigits
-	}
-	power, err := strconv.Atoi(number[at+1:])
-	return err == nil && -maxExponent <= power && power <= maxExponent
 }
 
 // checkSchema checks that a text is JSON that fits a schema: "", [ReasonInvalid], [ReasonMismatch] or [ReasonUnusable].
