@@ -92,18 +92,6 @@ func TestReasoningUnderBothNamesIsToldAgainUnderBoth(t *testing.T) {
 	}
 }
 
-func TestTextMayComeBeforeChunks(t *testing.T) {
-	a := NewAssembler(Chat, 4096)
-	a.Text([]byte("It is "))
-	a.Chunk([]byte(chatFrame(`"content":"blue."`, `"stop"`)))
-	a.End(Ending{Finish: "length", Usage: Usage{Prompt: 1, Completion: 2}}) // the chunks told how it ended
-	got, err := a.Whole()
-	if err != nil {
-		t.Fatal(err)
-	}
-	sameWhole(t, "joined", &Whole{Usage: Usage{Prompt: 1, Completion: 2}, Choices: []Choice{{Text: []byte("It is blue."), Finish: "stop"}}}, got)
-}
-
 func TestWhatIsNotUnderstoodMakesAnAnswerUnusable(t *testing.T) {
 	for name, chunk := range map[string]string{
 		"an unknown member of a delta":    chatFrame(`"audio":{"id":"x"}`, `"stop"`),
@@ -192,17 +180,6 @@ func TestAnAnswerThatEndedEarlyIsUnderstoodAndNotComplete(t *testing.T) {
 		if err != nil || w.Choices[0].Complete() != complete {
 			t.Errorf("%s: %+v, %v", finish, w, err)
 		}
-	}
-}
-
-func TestACharacterMayComeInPieces(t *testing.T) {
-	a := NewAssembler(Completion, 100)
-	for _, b := range []byte("水門") {
-		a.Text([]byte{b})
-	}
-	a.End(Ending{Finish: "length"})
-	if w, err := a.Whole(); err != nil || string(w.Choices[0].Text) != "水門" {
-		t.Errorf("%+v, %v", w, err)
 	}
 }
 

@@ -55,19 +55,6 @@ func TestAStreamThatEndsInsideAnEventIsCut(t *testing.T) {
 	}
 }
 
-func TestALongEventLeavesNoLongWindow(t *testing.T) {
-	long, short := "data: "+strings.Repeat("x", 500<<10)+"\n\n", "data: y\n\n"
-	r := NewEventReader(io.MultiReader(strings.NewReader(long), strings.NewReader(short), strings.NewReader(short)), 1<<20)
-	for range 3 {
-		if _, err := r.Next(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if len(r.buf) != window {
-		t.Errorf("a window of %d bytes", len(r.buf))
-	}
-}
-
 func TestAnEventBeyondTheCapIsRefused(t *testing.T) {
 	_, err := readAll(strings.NewReader("data: "+strings.Repeat("x", 100<<10)), 64<<10)
 	if !errors.Is(err, ErrEventTooLong) {

@@ -58,12 +58,8 @@ func (p *Pool) ForgetMetrics() { p.metrics.states.leave(p) }
 // counts are what is counted of a backend since it joined its pool.
 type counts struct{ scrapeErrors, expected, prompt float64 }
 
-func (c *counts) add(o counts) {
-	c.scrapeErrors, c.expected, c.prompt = c.scrapeErrors+o.scrapeErrors, c.expected+o.expected, c.prompt+o.prompt
-}
-
-// states shows the backends as they are at each scrape. Of pools with one name, of which a reload has replaced the older,
-// the newest shows a backend, with the requests in flight and the counts of all.
+// states shows the backends as they are at each scrape: of pools with one name, of which a reload has replaced the older, those of
+// the newest.
 type states struct {
 	mu    sync.Mutex // taken before the lock of a pool
 	pools []*Pool    // the newest first
@@ -75,27 +71,10 @@ func (s *states) join(p *Pool) {
 	s.pools = slices.Insert(s.pools, 0, p)
 }
 
-// leave forgets a pool. Another one with its name goes on with its counts, which must not fall.
 func (s *states) leave(p *Pool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pools = slices.DeleteFunc(s.pools, func(o *Pool) bool { return o == p })
-	at := slices.IndexFunc(s.pools, func(o *Pool) bool { return o.o.Name == p.o.Name })
-	if at < 0 {
-		return
-	}
-	left := map[string]counts{}
-	p.locked(func() {
-		for id, b := range p.byID {
-			left[id] = b.counts
-		}
-	})
-	other := s.pools[at]
-	other.locked(func() {
-		for id, b := range other.byID {
-			b.counts.add(left[id])
-		}
-	})
 }
 
 // series is one series of each backend. of returns its value, NaN if there is none; the caller holds the pool's lock.
@@ -126,21 +105,18 @@ func ifKnown(v float64, known bool) float64 {
 }
 
 var (
-	suspectDesc  = desc("foregate_backend_suspect", "1 while the backend seems to hang, by the reason: answers_nothing (neither metrics nor health nor tokens in time) or stands_still (its engine makes no step).", "reason")
-	suspicions   = map[string]condition{"answers_nothing": conditionSilent, "stands_still": conditionHung} // by reason
-	inFlightDesc = desc("foregate_backend_requests_in_flight", "Requests of this replica under way on the backend.")
-
-	// counters are told of all pools with one name together.
-	counters = []struct {
-		desc *prometheus.Desc
-		of   func(c counts) float64
-	}{
-		{desc("foregate_scrape_errors_total", "Scrapes of the backend's metrics that gave no reading."), func(c counts) float64 { return c.scrapeErrors }},
-		{desc("foregate_prefix_expected_tokens_total", "Prompt tokens that were expected in the prefix cache of the backend that was picked."), func(c counts) float64 { return c.expected }},
-		{desc("foregate_prefix_prompt_tokens_total", "Prompt tokens of the requests that were sent there, as estimated."), func(c counts) float64 { return c.prompt }},
-	}
+	suspectDesc = desc("foregate_backend_suspect", "1 while the backend seems to hang, by the reason: answers_nothing (neither metrics nor health nor tokens in time) or stands_still (its engine makes no step).", "reason")
+	suspicions  = map[string]condition{"answers_nothing": conditionSilent, "stands_still": conditionHung} // by reason
 
 	allSeries = []series{
+		{desc("foregate_backend_requests_in_flight", "Requests of this replica under way on the backend."), prometheus.GaugeValue,
+			func(_ *Pool, b *backend, _ time.Time) float64 { return float64(len(b.account.leases)) }},
+		{desc("foregate_scrape_errors_total", "Scrapes of the backend's metrics that gave no reading."), prometheus.CounterValue,
+			func(_ *Pool, b *backend, _ time.Time) float64 { return b.counts.scrapeErrors }},
+		{desc("foregate_prefix_expected_tokens_total", "Prompt tokens that were expected in the prefix cache of the backend that was picked."), prometheus.CounterValue,
+			func(_ *Pool, b *backend, _ time.Time) float64 { return b.counts.expected }},
+		{desc("foregate_prefix_prompt_tokens_total", "Prompt tokens of the requests that were sent there, as estimated."), prometheus.CounterValue,
+			func(_ *Pool, b *backend, _ time.Time) float64 { return b.counts.prompt }},
 		{desc("foregate_backend_up", "1 while the backend accepts connections and answers, 0 after it refused one or answered nothing for 2 s."), prometheus.GaugeValue,
 			func(_ *Pool, b *backend, _ time.Time) float64 { return number(b.down == nil) }},
 		{desc("foregate_backend_drained", "1 while the backend gets no new requests because an operator or a cloud said so."), prometheus.GaugeValue,
@@ -176,10 +152,6 @@ var (
 // Describe implements [prometheus.Collector].
 func (s *states) Describe(to chan<- *prometheus.Desc) {
 	to <- suspectDesc
-	to <- inFlightDesc
-	for _, c := range counters {
-		to <- c.desc
-	}
 	for i := range allSeries {
 		to <- allSeries[i].desc
 	}
@@ -197,25 +169,17 @@ func (s *states) all() (all []prometheus.Metric) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	type key struct{ pool, backend string }
-	inFlight, counted := map[key]int{}, map[key]counts{}
+	shown := map[key]bool{}
 	for _, p := range s.pools {
 		now := p.o.Now()
 		p.locked(func() {
 			for _, b := range *p.set.Load() {
-				of := key{p.o.Name, b.id}
-				sum, shown := counted[of]
-				sum.add(b.counts)
-				if counted[of], inFlight[of] = sum, inFlight[of]+len(b.account.leases); !shown {
+				if of := (key{p.o.Name, b.id}); !shown[of] {
+					shown[of] = true
 					all = p.collect(all, b, now)
 				}
 			}
 		})
-	}
-	for of, sum := range counted {
-		all = append(all, prometheus.MustNewConstMetric(inFlightDesc, prometheus.GaugeValue, float64(inFlight[of]), of.pool, of.backend))
-		for _, c := range counters {
-			all = append(all, prometheus.MustNewConstMetric(c.desc, prometheus.CounterValue, c.of(sum), of.pool, of.backend))
-		}
 	}
 	return all
 }

@@ -62,31 +62,6 @@ func TestAPoolTellsHowMuchOfAPromptOneOfItsBackendsHasCached(t *testing.T) {
 	}
 }
 
-func TestAPickAllocatesNothing(t *testing.T) {
-	if racing {
-		t.Skip("the race detector allocates")
-	}
-	for _, n := range []int{8, 300} {
-		b := newBench(t, Options{Backends: urls(n), Fleet: &quiet{}})
-		b.tick(0, func(int) pressure.Reading { return works(4, 1) })
-		d := conversation("x", 4000)
-		var l Lease
-		if allocs := testing.AllocsPerRun(500, func() {
-			if err := b.PickInto(&l, &d); err != nil {
-				t.Fatal(err)
-			}
-			l.Done(0)
-		}); allocs > 0 {
-			t.Errorf("%d backends: %v allocations", n, allocs)
-		}
-	}
-}
-
-// quiet is a fleet that takes everything and keeps nothing.
-type quiet struct{ fakeFleet }
-
-func (*quiet) Place(string, []prefix.Placement) {}
-
 func TestPicksThatAvoidAnEvictionAreCounted(t *testing.T) {
 	full := func(i int) pressure.Reading {
 		r := works(4, 1)

@@ -1,6 +1,0 @@
-//go:build race
-
-package pool
-
-// racing says that the race detector is on, which allocates.
-const racing = true
