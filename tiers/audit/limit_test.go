@@ -1,11 +1,23 @@
 package audit
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/foregate/foregate/tiers/risk"
 )
+
+func TestAMixOfAHundredThousandPromptsTakesLittleRoom(t *testing.T) {
+	var all Classes
+	for i := range 100_000 {
+		all.CountInMix(ownKey, MixKey{Application: fmt.Sprint("acme/once", i)})
+		all.CountInMix(ownKey, MixKey{Application: "acme/often"})
+	}
+	if m := all.mixOf(ownKey, false).traffic; len(m.Counts) > 64 || 10*m.Counts["acme/often"] < 4*m.Total {
+		t.Errorf("%d applications are counted; the one with half of the requests %d times of %d", len(m.Counts), m.Counts["acme/often"], m.Total)
+	}
+}
 
 // An easy application that is only watched makes no room for the errors of a hard one that is served.
 func TestAnApplicationInModeShadowIsNoPartOfTheMixThatIsServed(t *testing.T) {

@@ -1,7 +1,9 @@
 package evidence
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"testing"
 	"time"
@@ -56,6 +58,26 @@ func TestAKeyThatWasResetBeginsAnew(t *testing.T) {
 			t.Error("the grid has the old one's version")
 		}
 	})
+}
+
+// TestAHundredThousandPromptsAnHourKeepTheEvidenceSmall: one request in 20 is audited, each of another prompt.
+func TestAHundredThousandPromptsAnHourKeepTheEvidenceSmall(t *testing.T) {
+	r := join(t, "")
+	r.Economics = func(risk.Key) risk.Economics { return risk.Economics{} }
+	r.teach()
+	for i := range 5000 {
+		d, ticket := r.View(chat).Decide(chat, risk.Sampling{Rate: 1}, 0), fmt.Sprint("t", i)
+		if _, err := r.Open(t.Context(), risk.Audit{Decision: d, Ticket: ticket, Score: 1, Application: fmt.Sprintf("acme/%016x", i)}); err != nil {
+			t.Fatal(err)
+		}
+		r.close(ticket, i%20 == 0)
+	}
+	snapshot, err := json.Marshal(r.fold())
+	table, failed := r.Applications(t.Context())
+	t.Logf("a snapshot of %d bytes, %d applications", len(snapshot), len(table))
+	if err != nil || failed != nil || len(snapshot) > 16<<10 || len(table) > 256 {
+		t.Errorf("a snapshot of %d bytes, %d applications; %v, %v", len(snapshot), len(table), err, failed)
+	}
 }
 
 func TestTheLogTellsOfEveryAuditWithItsOutcome(t *testing.T) {
