@@ -3,6 +3,7 @@ package tiers
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/foregate/foregate/tiers/dispatch"
@@ -46,7 +47,7 @@ func (c caller) NewFrontEndRequest(p Pool, call engine.Call) dispatch.Request {
 	return o
 }
 
-// FrontEndTimeout bounds one call to an engine's front end, with all its tries.
+// FrontEndTimeout bounds one call to an engine's front end, and all counts of one continuation together.
 const FrontEndTimeout = 2 * time.Second
 
 // Open sends a call whose answer is streamed or passed on; see [dispatch.Dispatcher.Open]. A prompt is not refused by its
@@ -65,30 +66,72 @@ func (c caller) Open(ctx context.Context, o dispatch.Request) (*dispatch.Exchang
 	return c.Dispatch.Open(ctx, o)
 }
 
-// TokenizePrompt has an engine of a pool tokenize the request's prompt with its chat template. The error is as of
-// [dispatch.Dispatcher.Open].
+// Do makes a call to one backend, once; see [dispatch.Dispatcher.Do].
+func (c caller) Do(ctx context.Context, o dispatch.Request) (backend string, err error) {
+	return c.Dispatch.Do(ctx, o)
+}
+
+// TokenizePrompt has an engine of a pool tokenize the request's prompt with its chat template.
 func TokenizePrompt(ctx context.Context, c caller, p Pool) (ids []int32, err error) {
-	err = c.ask(ctx, c.NewFrontEndRequest(p, &engine.TokenizePrompt{Model: p.Model(), Request: c.Body, Into: &ids}))
+	_, err = c.Do(ctx, c.NewFrontEndRequest(p, &engine.TokenizePrompt{Model: p.Model(), Request: c.Body, Into: &ids}))
 	return ids, err
 }
 
-// TokenizeText has an engine of a pool tokenize a text. Backends that were lost are asked only where there is no other.
-func TokenizeText(ctx context.Context, c caller, p Pool, text []byte, lost []string) (ids []int32, err error) {
+// CountPrompt has engines of a pool count the tokens of the request's prompt, with its chat template: others within the
+// request's retries, if one fails. The error is as of [dispatch.Dispatcher.Open].
+func CountPrompt(ctx context.Context, c caller, p Pool) (int, error) {
+	var ids []int32
+	x, err := c.Open(ctx, c.NewFrontEndRequest(p, &engine.TokenizePrompt{Model: p.Model(), Request: c.Body, Into: &ids}))
+	if err != nil {
+		return 0, err
+	}
+	x.Close(nil, 0)
+	return len(ids), nil
+}
+
+// TokenizeText has an engine of a pool tokenize a text.
+func TokenizeText(ctx context.Context, c caller, p Pool, text []byte) (ids []int32, err error) {
+	_, err = c.Do(ctx, c.NewFrontEndRequest(p, &engine.TokenizeText{Model: p.Model(), Text: text, Into: &ids}))
+	return ids, err
+}
+
+// maxCountTries bounds how often engines are asked to count the tokens of one text.
+const maxCountTries = 4
+
+// Counter counts the tokens of a continued answer. All its calls together take [FrontEndTimeout] at most.
+type Counter struct {
+	Lost []string // backends that were lost: they are asked only where there is no other
+
+	spent time.Duration
+}
+
+// Count has an engine of a pool count the tokens of a text.
+func (cn *Counter) Count(ctx context.Context, c caller, p Pool, text []byte) (int, error) {
+	var ids []int32
 	o := c.NewFrontEndRequest(p, &engine.TokenizeText{Model: p.Model(), Text: text, Into: &ids})
-	o.Demand.Exclude = lost
-	if err = c.ask(ctx, o); len(lost) > 0 && errors.Is(err, pool.ErrNoBackend) {
-		o.Demand.Exclude = nil
-		err = c.ask(ctx, o)
+	exclude, err := slices.Clone(cn.Lost), engine.ErrFirstByte
+	for range maxCountTries {
+		if o.FirstByteTimeout = FrontEndTimeout - cn.spent; o.FirstByteTimeout <= 0 {
+			break
+		}
+		o.Demand.Exclude = exclude
+		began := c.World.Now()
+		var backend string
+		backend, err = c.Do(ctx, o)
+		cn.spent += c.World.Now().Sub(began)
+		f, failed := errors.AsType[*engine.Failure](err)
+		switch {
+		case err == nil:
+			return len(ids), nil
+		case ctx.Err() != nil, failed && !f.Retryable(), !failed && len(exclude) == 0:
+			return 0, err
+		case failed:
+			exclude = append(exclude, backend)
+		case len(exclude) > len(cn.Lost):
+			exclude = exclude[:len(cn.Lost)] // nobody else: once more those that failed now
+		default:
+			exclude = nil // a connection that broke need not be a backend that is dead
+		}
 	}
-	return ids, err
-}
-
-// ask makes a call that is answered in one piece: with other backends within the request's retries, if one fails.
-func (c caller) ask(ctx context.Context, o dispatch.Request) error {
-	o.Deadline = c.World.Now().Add(FrontEndTimeout)
-	x, err := c.Open(ctx, o)
-	if err == nil {
-		x.Close(nil, 0)
-	}
-	return err
+	return 0, err
 }

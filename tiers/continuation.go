@@ -20,9 +20,9 @@ type continuation struct {
 	t    *draft.Transcript
 	pool Pool // that continues the answer
 
-	warmBackend string   // its backend whose KV cache holds prompt and answer; "": none
-	lost        []string // its backends that failed
-	midStream   bool     // waits for capacity although the answer has begun: several engines failed in a row, perhaps for lack of memory
+	warmBackend string  // its backend whose KV cache holds prompt and answer; "": none
+	counter     Counter // counts tokens; holds the failed backends
+	midStream   bool    // waits for capacity although the answer has begun: several engines failed in a row, perhaps for lack of memory
 
 	guessed bool // the token count is one per chunk, and a chunk may hold several tokens
 	prompt  int  // tokens of the prompt, as an engine counted it; 0 is unknown
@@ -99,7 +99,7 @@ func (c *continuation) run(ctx context.Context, at draft.CutPoint) error {
 			return c.wrapError(f)
 		}
 		at = s.at
-		c.warmBackend, c.lost, c.midStream = "", append(c.lost, x.Backend()), true
+		c.warmBackend, c.counter, c.midStream = "", Counter{Lost: append(c.counter.Lost, x.Backend())}, true
 		c.failOver(reasonTargetLost, at)
 	}
 }
@@ -141,8 +141,8 @@ func (c *continuation) rewindToWord(ctx context.Context) draft.CutPoint {
 	drafted := c.AcceptedTokens + c.WastedTokens
 	tokens, exact := c.t.EndAtWord()
 	if c.guessed || !exact {
-		if ids, err := TokenizeText(ctx, c.caller, c.pool, c.t.Text(), c.lost); err == nil {
-			tokens = len(ids)
+		if n, err := c.counter.Count(ctx, c.caller, c.pool, c.t.Text()); err == nil {
+			tokens = n
 		}
 	}
 	c.AcceptedTokens = min(c.AcceptedTokens, tokens)
@@ -165,13 +165,13 @@ func (c *continuation) byText(at draft.CutPoint) (engine.Call, pool.Demand) {
 func (c *continuation) open(ctx context.Context, call engine.Call, demand pool.Demand) (*dispatch.Exchange, error) {
 	o := c.NewRequest(c.pool, call)
 	o.Demand = demand
-	o.Demand.WarmBackend, o.Demand.Exclude = c.warmBackend, c.lost
+	o.Demand.WarmBackend, o.Demand.Exclude = c.warmBackend, c.counter.Lost
 	o.Ticket.MidStream = c.client.headSent && !c.midStream
 	o.FirstByteTimeout = c.FirstByteTimeout(c.Config.Timeouts.TargetFirstToken)
 	c.Enter(c.pool.Tier)
 	x, err := c.Open(ctx, o)
 	if c.retriesAll(err) {
-		o.Demand.Exclude, c.lost = nil, nil
+		o.Demand.Exclude, c.counter.Lost = nil, nil
 		x, err = c.Open(ctx, o)
 	}
 	if err != nil {
@@ -184,7 +184,7 @@ func (c *continuation) open(ctx context.Context, call engine.Call, demand pool.D
 // before its first byte although the answer has begun.
 func (c *continuation) retriesAll(err error) bool {
 	spent, ok := errors.AsType[*dispatch.ExhaustedError](err)
-	if len(c.lost) > 0 {
+	if len(c.counter.Lost) > 0 {
 		return ok || errors.Is(err, pool.ErrNoBackend)
 	}
 	return ok && c.client.headSent && !spent.AllBusy
@@ -222,8 +222,7 @@ func (c *continuation) afterText(ctx context.Context, minTokens func(text int) i
 
 // afterRelease continues from the current end of the text.
 func (c *continuation) afterRelease(ctx context.Context, minTokens func(text int) int) error {
-	ids, err := TokenizeText(ctx, c.caller, c.pool, c.t.Text(), c.lost) // frames cannot be counted: one may hold several tokens
-	tokens := len(ids)
+	tokens, err := c.counter.Count(ctx, c.caller, c.pool, c.t.Text()) // frames cannot be counted: one may hold several tokens
 	if c.recount = err == nil; err != nil {
 		tokens, c.Estimated = minTokens(c.t.Len()), true
 	}

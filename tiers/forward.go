@@ -135,11 +135,10 @@ func (p *Pipeline) CountTokens(ctx context.Context, in Arrival, record *Record) 
 	defer cancel()
 	r.Enter(plan.Target)
 	defer r.Leave()
-	ids, err := TokenizePrompt(ctx, r.calls(), r.Target)
-	if err == nil {
+	if tokens, err = CountPrompt(ctx, r.calls(), r.Target); err == nil {
 		r.Tier = plan.Target
 	}
-	return len(ids), err
+	return tokens, err
 }
 
 // targetPrices returns the prices of a route's target; drafts take no part in what is forwarded.

@@ -319,7 +319,7 @@ func (s *streamRelay) framer() *openai.Framer {
 func (s *streamRelay) resumeRelayed(ctx context.Context) error {
 	t := draft.NewTranscript(draft.TranscriptOptions{Stop: s.Body.Stop, IncludeStop: s.Body.IncludeStop, Text: s.text, Sent: len(s.text)})
 	c := &continuation{
-		answer: s.answer, t: t, pool: s.pool, lost: []string{s.x.Backend()}, midStream: true, prompt: s.PromptTokens,
+		answer: s.answer, t: t, pool: s.pool, counter: Counter{Lost: []string{s.x.Backend()}}, midStream: true, prompt: s.PromptTokens,
 	}
 	s.client.framer = s.framer()
 	s.count(0)

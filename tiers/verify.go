@@ -183,7 +183,7 @@ func (v Verifier) byText(ctx context.Context, d Draft, r *Result) error {
 	if err != nil {
 		return err
 	}
-	ids, err := TokenizeText(ctx, v.caller, v.Target, d.WithStop, nil)
+	ids, err := TokenizeText(ctx, v.caller, v.Target, d.WithStop)
 	if err != nil {
 		return err
 	}
