@@ -3,6 +3,7 @@ package tiers
 import (
 	"context"
 
+	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/tiers/application"
 	"github.com/foregate/foregate/tiers/audit"
 	"github.com/foregate/foregate/tiers/economy"
@@ -17,6 +18,9 @@ func (c *Cascade) arrive(a Arrival, salt string) *Request {
 	r := &Request{Arrival: a, Config: rt.Config(), Prices: rt.Prices, Services: &c.Services, Salt: salt, RAG: ragDigest(a.Caller.RAGHash, a.Body)}
 	r.applySettings()
 	r.Config = r.Config.Stricter(a.Demand)
+	if a.Caller.Priority == identity.Low {
+		r.Config = r.Config.ForLow()
+	}
 	r.Facts = c.facts(rt, a.Body, a.Demand.Tier)
 	if a.Caller.PerTenantEvidence {
 		r.Facts.EvidenceTenant = a.Caller.Tenant
@@ -52,6 +56,7 @@ func (r *Request) applySettings() {
 func (r *Request) findApplication() {
 	if r.Application == "" {
 		r.Application = application.Of(r.Body, r.Caller.Tenant, r.Caller.Application, r.Salt)
+		r.ApplicationName = r.Application
 	}
 }
 

@@ -67,7 +67,7 @@ func (d *auditedDraft) openAll(ctx context.Context) error {
 // close stores the outcome of the open entries.
 func (d *auditedDraft) close(ctx context.Context, bad bool) {
 	v, own := &d.Views.Own, &d.Decision.Audit.Own
-	d.metrics.countAudit(d.Request, own.Of(d.score).Chance, !bad)
+	d.metrics.applications.countAudit(d.Request, own.Of(d.score).Chance, !bad)
 	if best := min(own.Threshold, v.Cautious); d.score >= best {
 		d.audits.Classes.Settle(own.Key, d.Caller.Tenant, bad, d.Config.Risk.Rule, d.World.Now())
 	}

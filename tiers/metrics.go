@@ -12,31 +12,26 @@ import (
 
 // metrics are the cascade's own. Labels come from the configuration or have a fixed set of values.
 type metrics struct {
-	acceptance  *prometheus.CounterVec
-	drafted     *prometheus.CounterVec
-	accepted    *prometheus.CounterVec
-	acceptRate  *recent.Gauges
-	tokens      *prometheus.CounterVec
-	checks      *prometheus.CounterVec
-	checkTook   *prometheus.HistogramVec
-	scored      *prometheus.CounterVec
-	failovers   *prometheus.CounterVec
-	dropped     *prometheus.CounterVec
-	served      *prometheus.CounterVec
-	fallbacks   *prometheus.CounterVec
-	fallbackUSD *prometheus.CounterVec
-	stayed      *prometheus.CounterVec
-
-	// By application.
-	requests, drafts, audited *prometheus.CounterVec
+	acceptance   *prometheus.CounterVec
+	drafted      *prometheus.CounterVec
+	accepted     *prometheus.CounterVec
+	acceptRate   *recent.Gauges
+	tokens       *prometheus.CounterVec
+	checks       *prometheus.CounterVec
+	checkTook    *prometheus.HistogramVec
+	scored       *prometheus.CounterVec
+	failovers    *prometheus.CounterVec
+	dropped      *prometheus.CounterVec
+	served       *prometheus.CounterVec
+	fallbacks    *prometheus.CounterVec
+	fallbackUSD  *prometheus.CounterVec
+	stayed       *prometheus.CounterVec
+	applications *applicationMetrics
 }
 
 func newMetrics(reg prometheus.Registerer, now func() time.Time) *metrics {
-	const which = "Applications that operators have named (application.name) have series of their own; the others are other. Only requests of the modes risk and shadow are told apart, and those of routes with a setting for an application."
 	m := &metrics{
-		requests: counters("foregate_application_requests_total", "Requests by application. "+which, "route", "application"),
-		drafts:   counters("foregate_application_served_total", "Requests of foregate_application_requests_total whose answer is a draft.", "route", "application"),
-		audited:  counters("foregate_application_audited_drafts_total", "Drafts that audits stand for, by whether the target stands by them (agrees: yes, no): an audit that is drawn with a chance of 1 in 20 counts for 20. The share of yes is the agreement.", "route", "application", "agrees"),
+		applications: newApplicationMetrics(),
 		acceptRate: recent.NewGauges("vllm_spec_acceptance_rate", "Share of the draft tokens judged in the last five minutes that went into answers, of this replica: "+
 			"what foregate_accepted_tokens_total is of foregate_draft_tokens_total. Absent while none were judged.", now, false),
 		acceptance:  counters("foregate_acceptance_total", "Requests by what became of their draft.", "route", "mode", "verdict", "reason"),
@@ -57,7 +52,7 @@ func newMetrics(reg prometheus.Registerer, now func() time.Time) *metrics {
 		}, []string{"route"}),
 	}
 	if reg != nil {
-		reg.MustRegister(m.requests, m.drafts, m.audited)
+		reg.MustRegister(m.applications.requests, m.applications.served, m.applications.audited)
 		reg.MustRegister(m.dropped, m.served, m.fallbacks, m.fallbackUSD, m.stayed)
 		reg.MustRegister(m.acceptance, m.drafted, m.accepted, m.acceptRate, m.tokens,
 			m.checks, m.checkTook, m.scored, m.failovers)
@@ -107,27 +102,9 @@ func (m *metrics) countFallback(rc *Receipt, pool string, usd float64, err error
 // countDroppedAudit counts an audit that ended without an outcome. After a panic its route is not known.
 func (m *metrics) countDroppedAudit(route, why string) { m.dropped.WithLabelValues(route, why).Inc() }
 
-// countAudit counts an audit that was drawn with a chance.
-func (m *metrics) countAudit(r *Request, chance float64, good bool) {
-	agrees := "no"
-	if good {
-		agrees = "yes"
-	}
-	if chance > 0 {
-		m.audited.WithLabelValues(r.Body.Model, r.applicationLabel(), agrees).Add(1 / chance)
-	}
-}
-
 // countOutcome counts a finished request.
-func (m *metrics) countOutcome(r *Request) {
-	rc := r.Receipt
+func (m *metrics) countOutcome(rc *Receipt, mode plan.Mode) {
 	verdict, reason := rc.Outcome()
-	if r.Application != "" {
-		m.requests.WithLabelValues(rc.Route, r.applicationLabel()).Inc()
-		if rc.WasJudged() && rc.Tier == plan.Draft && rc.Verdict.Accept {
-			m.drafts.WithLabelValues(rc.Route, r.applicationLabel()).Inc()
-		}
-	}
 	if rc.WasJudged() {
 		m.drafted.WithLabelValues(rc.Route).Add(float64(rc.Verdict.Tokens))
 		m.accepted.WithLabelValues(rc.Route).Add(float64(rc.AcceptedTokens))
@@ -139,7 +116,7 @@ func (m *metrics) countOutcome(r *Request) {
 		m.failovers.WithLabelValues(rc.Route, t.Why).Inc()
 	}
 	m.scored.WithLabelValues(rc.Route).Add(float64(rc.ScoredTokens))
-	m.acceptance.WithLabelValues(rc.Route, string(r.Config.Mode), verdict, reason).Inc()
+	m.acceptance.WithLabelValues(rc.Route, string(mode), verdict, reason).Inc()
 	m.tokens.WithLabelValues(string(plan.Draft), "delivered").Add(float64(rc.AcceptedTokens))
 	m.tokens.WithLabelValues(string(plan.Target), "delivered").Add(float64(rc.TargetTokens))
 	if rc.Tier != "" {

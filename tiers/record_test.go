@@ -129,12 +129,12 @@ func TestTheAcceptanceRateIsShownByRouteWhileDraftsAreJudged(t *testing.T) {
 	draft := func(route string, judged, accepted int) {
 		rc := &Receipt{Route: route, AcceptedTokens: accepted}
 		rc.Verdict.Tokens, rc.Verdict.Reason = judged, "confident"
-		m.countOutcome(&Request{Receipt: rc})
+		m.countOutcome(rc, plan.ModeConfidence)
 	}
 	draft("a", 100, 100)
 	draft("a", 100, 0)
-	draft("b", 16, 17)                                      // an engine counts one more
-	m.countOutcome(&Request{Receipt: &Receipt{Route: "c"}}) // nothing was judged
+	draft("b", 16, 17)                                        // an engine counts one more
+	m.countOutcome(&Receipt{Route: "c"}, plan.ModeConfidence) // nothing was judged
 	if got := rates(t, reg); len(got) != 2 || got["a"] != 0.5 || got["b"] != 1 {
 		t.Errorf("got %v, want half of a's tokens and all of b's", got)
 	}

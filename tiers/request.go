@@ -1,7 +1,6 @@
 package tiers
 
 import (
-	"cmp"
 	"time"
 
 	"github.com/foregate/foregate/gateway/identity"
@@ -15,7 +14,6 @@ import (
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
 	"github.com/foregate/foregate/tiers/probe"
-	"github.com/foregate/foregate/tiers/risk"
 	"github.com/foregate/foregate/tiers/world"
 )
 
@@ -59,7 +57,7 @@ type Request struct {
 	// Application is which of its tenant's applications it is of (package application); "" where neither audits nor settings
 	// tell applications apart.
 	Application     string
-	ApplicationName string // tenant/name, of the name that operators gave it; "": none
+	ApplicationName string // the same as metrics name it: tenant/name, of the name that operators gave; else as Application
 	Rejected        bool   // the target has rejected the last draft for the same request
 
 	Draft  Pool // none where its Pool is nil
@@ -72,9 +70,6 @@ type Request struct {
 	Served *draft.Draft // the draft that is the whole answer; nil for others
 	phase  phase
 }
-
-// applicationLabel is the request's application as metrics name it.
-func (r *Request) applicationLabel() string { return cmp.Or(r.ApplicationName, risk.Other) }
 
 // TokenPrices returns the prices of tokens at the request's pools; zero if unknown.
 func (r *Request) TokenPrices() (p economy.Prices) {

@@ -143,3 +143,16 @@ func TestWhatIsSetForAnApplicationIsOfItsTenantAlone(t *testing.T) {
 		}
 	}
 }
+
+func TestRequestsOfPriorityLowHaveTheBoundOfTheirOwn(t *testing.T) {
+	cfg := testConfig()
+	cfg.Risk.Rule.MaxDisagreementLow = .4
+	rt := &Route{Model: "m", Target: testPool(t, "t", "big", "http://127.0.0.1:9"), Config: func() plan.Config { return cfg }}
+	c := newTestCascade(t, *rt)
+	for p := identity.Low; p <= identity.High; p++ {
+		r := c.arrive(Arrival{Metadata: &Metadata{Caller: identity.Caller{Priority: p}}, Body: scan(t, openai.Chat, chat("hi", "")), Route: rt}, "salt")
+		if got, is := r.Config.Risk.Rule.MaxDisagreement == .4, p == identity.Low; got != is || r.Config.Risk.Low != is {
+			t.Errorf("priority %s: %+v", p, r.Config.Risk.Rule)
+		}
+	}
+}

@@ -13,7 +13,8 @@ import (
 // settle counts an outcome, and adds it to the budget of audits, the warm-up and the cost statistics. Failed requests, and
 // those that never had a draft, are not part of the statistics.
 func (c *Cascade) settle(r *Request, err error) {
-	c.metrics.countOutcome(r)
+	c.metrics.countOutcome(r.Receipt, r.Config.Mode)
+	c.metrics.applications.count(r)
 	if err == nil {
 		r.compareWithTarget()
 	}

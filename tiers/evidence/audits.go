@@ -15,7 +15,7 @@ import (
 // Open records an audit as bad before its outcome is known. The audit must have been drawn at random. Open waits for Redis
 // for at most a second, even if ctx ends. An error that is not [ErrAway] means that the audit is invalid.
 func (st *Store) Open(ctx context.Context, a risk.Audit) (risk.OpenResult, error) {
-	fate, err := st.append(ctx, a.Route, risk.Entry{Do: risk.DoOpen, Class: a.TrafficClass, Rule: st.Rule(a.Route), Audit: &a})
+	fate, err := st.append(ctx, a.Route, risk.Entry{Do: risk.DoOpen, Class: a.TrafficClass, Rule: st.rule(a.Key), Audit: &a})
 	st.count(a.Key, fate, err)
 	return risk.OpenResult(fate), err
 }
@@ -34,13 +34,13 @@ func (st *Store) count(k risk.Key, label string, err error) {
 // OpenWarmup records the audit of a draft that the warm-up of a key served, as bad before its outcome is known.
 // [Store.Close] ends it. Errors are those of [Store.Open].
 func (st *Store) OpenWarmup(ctx context.Context, k risk.Key, ticket string) (risk.OpenResult, error) {
-	fate, err := st.append(ctx, k.Route, risk.Entry{Do: risk.DoWarmup, Class: k.TrafficClass, Rule: st.Rule(k.Route), Ticket: ticket})
+	fate, err := st.append(ctx, k.Route, risk.Entry{Do: risk.DoWarmup, Class: k.TrafficClass, Rule: st.rule(k), Ticket: ticket})
 	return risk.OpenResult(fate), err
 }
 
 // Close ends a recorded audit. If the audit is not in progress any more, nothing changes; this is no error.
 func (st *Store) Close(ctx context.Context, k risk.Key, ticket string, bad bool) error {
-	label, err := st.append(ctx, k.Route, risk.Entry{Do: risk.DoClose, Class: k.TrafficClass, Rule: st.Rule(k.Route), Ticket: ticket, Bad: bad})
+	label, err := st.append(ctx, k.Route, risk.Entry{Do: risk.DoClose, Class: k.TrafficClass, Rule: st.rule(k), Ticket: ticket, Bad: bad})
 	st.count(k, label, err)
 	return err
 }
@@ -54,7 +54,7 @@ func (st *Store) Reset(ctx context.Context, k risk.Key) error {
 
 // Certify makes past audits the first evidence of a key. It reports false if the key has some.
 func (st *Store) Certify(ctx context.Context, k risk.Key, p risk.Import) (bool, error) {
-	result, err := st.append(ctx, k.Route, risk.Entry{Do: risk.DoPrior, Class: k.TrafficClass, Rule: st.Rule(k.Route), Prior: &p})
+	result, err := st.append(ctx, k.Route, risk.Entry{Do: risk.DoPrior, Class: k.TrafficClass, Rule: st.rule(k), Prior: &p})
 	return result == risk.Done, err
 }
 
@@ -99,7 +99,7 @@ func (st *Store) states() (out []risk.KeyState) {
 		for class, k := range r.fold.Kinds {
 			if s := k.Copy(); s.Version != 0 || s.Alarm != 0 || len(s.Scores) > 0 || s.Warmup.Drafts+s.Warmup.Audits > 0 {
 				key := risk.Key{Route: name, TrafficClass: class}
-				out = append(out, risk.KeyState{Key: key, State: s, Rule: st.Rule(key.Route)})
+				out = append(out, risk.KeyState{Key: key, State: s, Rule: st.rule(key)})
 			}
 		}
 	}
@@ -170,7 +170,7 @@ func (st *Store) tellDrafted(ctx context.Context) {
 	counts := maps.Clone(st.drafted)
 	st.mu.RUnlock()
 	for k, c := range counts {
-		_, err := st.append(ctx, k.Route, risk.Entry{Do: risk.DoDrafts, Class: k.TrafficClass, Rule: st.Rule(k.Route), Made: c.made, Served: c.served})
+		_, err := st.append(ctx, k.Route, risk.Entry{Do: risk.DoDrafts, Class: k.TrafficClass, Rule: st.rule(k), Made: c.made, Served: c.served})
 		if errors.Is(err, ErrAway) {
 			return
 		}

@@ -116,12 +116,15 @@ func (st *Store) failed(err error) error {
 	return fmt.Errorf("%w: %w", ErrAway, err)
 }
 
+// rule returns the rule of a key.
+func (st *Store) rule(k risk.Key) risk.Rule { return st.Rule(k.Route).For(k.TrafficClass) }
+
 // View returns the evidence that requests of a key use, at most a second old while Redis answers. It does not block. Seen
 // is zero if nothing is known yet, after a loss until the log was read again, and while Redis accepts no counts of
 // warm-ups. New says that no warm-up of the key has begun: until [Store.Drafted] is called. A view that is too old serves
 // nothing.
 func (st *Store) View(k risk.Key) risk.View {
-	rule, now := st.Rule(k.Route), st.Now()
+	rule, now := st.rule(k), st.Now()
 	st.mu.RLock()
 	defer st.mu.RUnlock()
 	_, waiting := st.drafted[k]
@@ -149,7 +152,7 @@ func (st *Store) View(k risk.Key) risk.View {
 
 // Mixed returns the evidence of a key by application; without any it serves nothing.
 func (st *Store) Mixed(k risk.Key) *risk.Mixed {
-	rule := st.Rule(k.Route)
+	rule := st.rule(k)
 	st.mu.RLock()
 	defer st.mu.RUnlock()
 	if r := st.routes[k.Route]; r != nil && r.fold != nil && r.fold.Kinds[k.TrafficClass] != nil {

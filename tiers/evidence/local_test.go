@@ -123,3 +123,26 @@ func TestTheLogTellsOfEveryAuditWithItsOutcome(t *testing.T) {
 		}
 	})
 }
+
+func TestEachPriorityHasTheRuleOfItsBound(t *testing.T) {
+	stores(t, func(t *testing.T, r *replica) {
+		rule := plain
+		rule.MaxDisagreementLow = .4
+		r.by(rule)
+		want := map[risk.Key]float64{chat: plain.MaxDisagreement, {Route: chat.Route, TrafficClass: "all_low_t0.0a1b2c3d.who"}: .4, {Route: chat.Route, TrafficClass: "all.0a1b2c3d.who_low"}: plain.MaxDisagreement}
+		for k := range want {
+			if fate, err := r.OpenWarmup(t.Context(), k, "w"); fate != risk.Opened || err != nil {
+				t.Fatal(fate, err)
+			}
+		}
+		all, err := r.All(t.Context())
+		if err != nil || len(all) != len(want) {
+			t.Fatal(all, err)
+		}
+		for _, s := range all {
+			if s.Rule.MaxDisagreement != want[s.Key] || s.State.MaxDisagreement != want[s.Key] {
+				t.Errorf("%s goes by %g, and its state by %g, want %g", s.Key, s.Rule.MaxDisagreement, s.State.MaxDisagreement, want[s.Key])
+			}
+		}
+	})
+}

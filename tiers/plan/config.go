@@ -72,6 +72,15 @@ func (c Config) Of(a Application) Config {
 	return c
 }
 
+// ForLow returns the settings for a request of priority low: those of its route, or with the bound of its own where there is one.
+func (c Config) ForLow() Config {
+	if c.Risk.Rule.MaxDisagreementLow > 0 {
+		c.Risk.Low = true
+		c.Risk.Rule = c.Risk.Rule.For(risk.LowPriority)
+	}
+	return c
+}
+
 // VerifyRule says by which tokens of a draft the target stands in mode verify.
 type VerifyRule string
 
@@ -97,7 +106,7 @@ type Config struct {
 	MaxPromptTokens int           `setting:"speculation.max_prompt_tokens" default:"4000" min:"0" max:"1000000" doc:"Longest prompt, in estimated tokens, that is drafted. The target answers longer ones directly."`
 
 	VerifyRule        VerifyRule `setting:"speculation.verify_rule" default:"exact" choice:"exact,lenient" doc:"Mode 'verify': the rule by which the target stands by a draft's tokens. 'exact': only what the target would have generated itself at temperature 0; requests above temperature 0 go to the target. 'lenient': every token is plausible to the target."`
-	MidstreamFailover bool       `setting:"speculation.midstream_failover" default:"yes" choice:"yes,no" doc:"What happens to a stream that has begun if its backend is lost, or if the draft's score falls below the threshold. 'yes': the target continues the answer. 'no': a stream with a lost backend ends with an error, and nothing of a draft is sent before all of it was judged."`
+	MidstreamFailover bool       `setting:"speculation.midstream_failover" default:"yes" choice:"yes,no" doc:"What happens to a stream that has begun if its backend is lost, or if the draft's score falls below the threshold. 'yes': the target continues the answer. 'no': a stream with a lost backend ends with an error, and a draft below the threshold is continued by the draft pool."`
 
 	VerifyDrafts VerifyDrafts `setting:"cache.verify_drafts" default:"doubtful" choice:"never,doubtful,always" doc:"Which drafts the target checks, in the background and in one prefill, before the cache keeps them. 'doubtful': those that were served with a score little above the threshold (in the modes 'risk' and 'shadow', within the loosest two certified thresholds; in mode 'confidence', within 0.3 nats), and those of a warm-up. 'always': all that only their score accepted. 'never': none. What fails is not kept, and the target answers the next identical request. A doubtful draft that cannot be checked, because the target has neither spare capacity nor audit budget ('risk.audit_budget') left, is not kept either. Where a draft is audited, its audit decides. A check is no evidence for a threshold."`
 
@@ -132,7 +141,8 @@ const (
 
 // Risk configures audits and the promise.
 type Risk struct {
-	Rule                risk.Rule  // risk.max_disagreement, .error_probability, .lease_audits
+	Rule                risk.Rule  // risk.max_disagreement, .max_disagreement_low, .error_probability, .lease_audits
+	Low                 bool       // the request is of priority low, and the rule is for such requests alone
 	Rates               risk.Rates // risk.audit_rate, .cold_start_audits_per_minute
 	Label               Label      `setting:"risk.label" default:"lenient" choice:"lenient,exact,judge,regenerate" doc:"How an audit decides whether a draft is good. 'lenient': its tokens are plausible to the target. 'exact': each token is the target's own first choice. 'judge': the target says in words that it is right. 'regenerate': the target's own answer is the same, or the target, who compares both, says that they say the same."`
 	AuditBudget         float64    `setting:"risk.audit_budget" default:"0.03" min:"0" max:"1" doc:"Largest cost of audits, as a share of what the target alone would cost for all requests of the route, computed from token prices; 0 means no limit. During the first hour of a traffic class an audit counts only while the target's KV usage is above 0.5 or requests wait there; otherwise only 'risk.max_concurrent_audits' limits it. An audit that counts is made even where the operator's own target is full: a target that waits for the evidence that drafts need would stay full."`

@@ -17,7 +17,7 @@ import (
 // behind its route, and the rules for scores and labels. Requests with other keys are never evidence for it.
 func EvidenceKeyOf(cfg Config, f Facts) risk.Key {
 	rules := rulesOf(cfg, f)
-	own := trafficClass(f.Request) + "." + rules
+	own := trafficClass(f.Request, cfg.Risk.Low) + "." + rules
 	if f.EvidenceTenant != "" {
 		own += "." + f.EvidenceTenant
 	}
@@ -38,11 +38,14 @@ func IsGreedy(trafficClass string) bool {
 // little to choose, and the target judges them without the grammar.
 const structuredClass = "_structured"
 
-// trafficClass returns the class of a request by its temperature and its format.
-func trafficClass(r *openai.Request) string {
+// trafficClass returns the class of a request by its temperature and its format, and by its priority if that has a bound of its own.
+func trafficClass(r *openai.Request, low bool) string {
 	class := "all"
 	if r.Structured {
 		class += structuredClass
+	}
+	if low {
+		class += risk.LowPriority
 	}
 	if r.Temperature == 0 {
 		class += greedyClass

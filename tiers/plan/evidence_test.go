@@ -73,7 +73,7 @@ func TestStructuredRequestsAreAClassOfTheirOwn(t *testing.T) {
 		`,"response_format":{"type":"json_object"}`: "all_structured", `,"temperature":0,"response_format":{"type":"json_schema","json_schema":{"name":"a","schema":{}}}`: "all_structured_t0",
 	} {
 		r := scan(t, openai.Chat, `{"model":"m","messages":[{"role":"user","content":"hi"}]`+more+`}`)
-		if got := trafficClass(r); got != want || IsGreedy(got) != strings.HasSuffix(want, "_t0") {
+		if got := trafficClass(r, false); got != want || IsGreedy(got) != strings.HasSuffix(want, "_t0") {
 			t.Errorf("%s: %s, want %s", more, got, want)
 		}
 	}
@@ -117,6 +117,7 @@ func TestEvidenceIsKeptApartWhereverItsMeaningDiffers(t *testing.T) {
 		"another label":      func(c *Config, _ *Facts) { c.Risk.Label = LabelJudge },
 		"another score":      func(c *Config, _ *Facts) { c.Accept.ScoreMap = &accept.ScoreMap{Version: 3} },
 		"another route":      func(_ *Config, f *Facts) { f.Request = &openai.Request{Model: "n", PromptTokens: 100} },
+		"a bound of its own": func(c *Config, _ *Facts) { c.Risk.Rule.MaxDisagreementLow = .2; *c = c.ForLow() },
 		"a longer hold-back": func(c *Config, _ *Facts) { c.HoldbackTokens++ },
 	} {
 		c, f := cfg, base

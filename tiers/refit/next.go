@@ -181,7 +181,7 @@ func (h history) collect(in *Input) Step {
 	}
 	for i := range in.States { // a class that serves drafts and has no evidence for the candidate would lose them
 		k := &in.States[i]
-		if k.Key == plan.ScoredBy(k.Key, in.Progress.Live.Version) && k.State.Used.After(p.Fitted) && k.State.View(in.Rule).Serves() {
+		if k.Key == plan.ScoredBy(k.Key, in.Progress.Live.Version) && k.State.Used.After(p.Fitted) && k.State.View(in.Rule.For(k.Key.TrafficClass)).Serves() {
 			ready = ready && certified[plan.ScoredBy(k.Key, 0)]
 		}
 	}
@@ -217,7 +217,7 @@ func (h history) classes(in *Input) []*class {
 			i = len(all)
 			all = append(all, &class{key: key})
 			all[i].state = in.liveState(key)
-			all[i].live = all[i].state.View(in.Rule)
+			all[i].live = all[i].state.View(in.Rule.For(key.TrafficClass))
 		}
 		c := all[i]
 		judged := *e
@@ -246,7 +246,7 @@ const surer = 10
 // judge returns what the evidence certifies, and whether the candidate may replace the score in force: of the same drafts
 // it accepts as many, or serves as much of the same traffic where applications are told apart.
 func (c *class) judge(in *Input, traffic *risk.Sketch) (o Opening, fine bool) {
-	p, rule := in.Progress, in.Rule
+	p, rule := in.Progress, in.Rule.For(c.key.TrafficClass)
 	grid := p.Grids.of(c.key.TrafficClass)
 	o = Opening{Key: plan.ScoredBy(c.key, p.Candidate.Version), Import: risk.PlanImport(rule, grid, c.past)}
 	o.Import.Failed = p.Failed

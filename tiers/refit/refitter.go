@@ -183,7 +183,7 @@ func (r *Refitter) promote(ctx context.Context, rule risk.Rule, s Step) (Progres
 	}
 	for _, o := range s.Openings {
 		i := slices.IndexFunc(states, func(k risk.KeyState) bool { return k.Key == o.Key })
-		if i < 0 || !states[i].State.View(rule).Serves() {
+		if i < 0 || !states[i].State.View(rule.For(o.Key.TrafficClass)).Serves() {
 			return p.withoutCandidate(), outcomeFailed, errOtherEvidence
 		}
 	}

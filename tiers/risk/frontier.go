@@ -53,6 +53,7 @@ type Frontier struct {
 	Label string `json:"label"`
 
 	MaxDisagreement  float64 `json:"max_disagreement"` // in force
+	Setting          string  `json:"setting"`          // that changes it
 	ErrorProbability float64 `json:"error_probability"`
 
 	Known     bool    `json:"known"` // false: too few audits; all ranges are 0 … 1
@@ -109,8 +110,11 @@ type FrontierPoint struct {
 func FrontierOf(k *KeyState, audits []LogEntry, perMinute float64, e Economics) Frontier {
 	grid, r := k.State.Grid, k.Rule
 	f := Frontier{
-		Key: k.Key, Label: e.Label, MaxDisagreement: r.MaxDisagreement, ErrorProbability: r.ErrorProbability,
+		Key: k.Key, Label: e.Label, MaxDisagreement: r.MaxDisagreement, Setting: "risk.max_disagreement", ErrorProbability: r.ErrorProbability,
 		Audits: len(audits), Priced: e.Priced, Thresholds: make([]ThresholdEvidence, len(grid)),
+	}
+	if IsLow(k.Key.TrafficClass) {
+		f.Setting = "risk.max_disagreement_low"
 	}
 	if e.PerDay > 0 {
 		f.RequestsPerDay = &e.PerDay

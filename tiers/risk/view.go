@@ -40,11 +40,31 @@ func (k Key) String() string { return k.Route + "/" + k.TrafficClass }
 // Rule is the promise and how it is kept. All replicas must have the same.
 type Rule struct {
 	MaxDisagreement float64 `json:"eps" setting:"risk.max_disagreement" default:"0.1" min:"0.001" max:"0.5" doc:"Modes 'risk' and 'shadow': the largest share of unverified drafts that the target may disagree with. A new value takes effect at once: certified thresholds are computed again from the evidence that is there. It may be chosen by that evidence ('foregate risk show --frontier')."` // ε
+	// MaxDisagreementLow is ε for the classes of low priority; 0: they have no evidence of their own. [Rule.For] puts it in place.
+	MaxDisagreementLow float64 `json:"eps_low,omitzero" setting:"risk.max_disagreement_low" default:"0" min:"0" max:"0.5" doc:"Modes 'risk' and 'shadow': 'risk.max_disagreement' for requests of priority low. With it they have evidence, thresholds and cached answers of their own, so each bound holds for its own requests. 0: 'risk.max_disagreement' is for all priorities."`
 	// MaxDisagreementApplication is the largest share of the served drafts of one application; 0: twice MaxDisagreement.
 	MaxDisagreementApplication float64 `json:"eps_app,omitzero" setting:"risk.max_disagreement_application" default:"0" min:"0" max:"0.5" doc:"Modes 'risk' and 'shadow': the largest share of the unverified drafts of one application that the target may disagree with, where applications are told apart. All applications together keep to 'risk.max_disagreement'. 0: twice that. The same value as 'risk.max_disagreement' holds each application to it."`
 	ErrorProbability           float64 `json:"delta" setting:"risk.error_probability" default:"0.05" min:"0.0001" max:"0.5" doc:"Modes 'risk' and 'shadow': the probability that a certificate is wrong, that is, that the disagreement exceeds 'risk.max_disagreement'. It holds for each lease ('risk.lease_audits')."` // δ
 	LeaseAudits                int     `json:"lease" setting:"risk.lease_audits" default:"4000" min:"200" max:"1000000" doc:"Audits after which a certificate expires and must be earned again. A smaller value follows drift faster and accepts fewer drafts."`
 	DriftRunLength             float64 `json:"run"` // least mean number of audits between two false drift alarms
+}
+
+// LowPriority is in the name of a traffic class whose requests are all of priority low.
+const LowPriority = "_low"
+
+// IsLow reports whether the requests of a traffic class are all of priority low.
+func IsLow(trafficClass string) bool {
+	class, _, _ := strings.Cut(trafficClass, ".")
+	return strings.Contains(class, LowPriority)
+}
+
+// For returns the rule of a traffic class.
+func (r Rule) For(trafficClass string) Rule {
+	if r.MaxDisagreementLow > 0 && IsLow(trafficClass) {
+		r.MaxDisagreement = r.MaxDisagreementLow
+	}
+	r.MaxDisagreementLow = 0
+	return r
 }
 
 // application returns the largest share of the served drafts of one application that the target may disagree with.

@@ -57,7 +57,7 @@ func drafts() board {
 					q(`sum(max by (route, traffic_class) (increase(foregate_risk_alarms_total{R}[r])))`, "alarms"), q(`sum by (kind) (increase(foregate_risk_errors_total{I}[r])) > 0`, "{{kind}}")).size(12, 8),
 			}},
 			{"Applications", []panel{
-				lines("Requests by application", "reqps", "Those that operators have named; other is the rest.", q(`sum by (application) (rate(foregate_application_requests_total{R}[r]))`, "{{application}}")).size(8, 7),
+				lines("Requests by application", "reqps", "The 20 largest of each route; other is the rest.", q(`sum by (application) (rate(foregate_application_requests_total{R}[r]))`, "{{application}}")).size(8, 7),
 				lines("Served by application", "percentunit", "Of the requests of each, those whose answer is a draft.",
 					q(`sum by (application) (rate(foregate_application_served_total{R}[r])) / sum by (application) (rate(foregate_application_requests_total{R}[r]))`, "{{application}}")).size(8, 7),
 				lines("Agreement by application", "percentunit", "Of the drafts that audits of the last hour stand for, those that the target stands by.",

@@ -172,7 +172,7 @@ class Panel {
   propose(f) {
     const p = f.known && f.points.find((x) => x.max_disagreement === this.chosen);
     if (!p) return fill(this.proposal);
-    const name = `risk.max_disagreement@${f.route}`,
+    const name = `${f.setting}@${f.route}`,
       set = { [name]: String(p.max_disagreement) };
     const done = (changes) => {
       if (!changes.length) toast('This is the current value.');
