@@ -106,10 +106,6 @@ chaos: build redis ## The fault suite: three gateways, real Redis servers, a tab
 soak: build redis ## A fleet under load for SOAK (30m) with a fault a minute: every request accounted for, no resource grows. Other flags of bin/loadtest soak go into FLAGS.
 	bin/loadtest soak --for $(or $(SOAK),30m) $(if $(PAGE),--json $(FIGURES)/soak.json) $(FLAGS)
 
-.PHONY: operations
-operations: build redis ## Rolling restart and upgrade, a drain, a spot notice, a live threshold, under load: every request accounted for (OPERATIONS=--short: a minute).
-	bin/loadtest operate $(OPERATIONS)
-
 agree: build redis ## Live runs and virtual time are the same experiment (five seeds, under a minute).
 	bin/loadtest agree agree
 

@@ -38,10 +38,6 @@ type Outcome struct {
 	TargetChecked bool // the target was asked about the draft
 	Scored        int  // tokens that it computed for that, prompt and draft
 
-	Audited bool    // the draft was judged to its end, whatever became of it
-	Score   float64 // which a judge gives all of it, nats
-	Stood   bool    // the target would have stood by it
-
 	Checked     bool // the answer was compared with what the target alone would have said
 	Identical   bool // it is the same
 	Wrong       bool // it is the draft's, and the target would have rejected it
@@ -74,18 +70,10 @@ type Result struct {
 	Pools    []Usage
 	PeakKV   float64 // the highest share of its KV memory that a backend used, after the warm-up
 
-	ModelUSDPerMTok float64 // by the formulas of what drafts save; 0 is not known
-
-	Retry   Retry    // what refused requests were told
 	Totals  bool     // the row has the columns of all answers and all of the rent
 	Promise *Promise // what became of the disagreement that was allowed; nil where nobody asked
 	Notes   []string // what a reader should know of this case
 }
-
-// Retry is when refused requests were told to come back (Retry-After), and when one of
-// their class that came was let in. Medians, in seconds, of refusals after which one was;
-// zero where nobody was refused.
-type Retry struct{ RetryAfter, True, Ratio float64 }
 
 // Row is a result in numbers. Shares are 0..1; what could not be measured is 0.
 type Row struct {
@@ -109,10 +97,6 @@ type Row struct {
 	HighLost   int     `json:"high_lost" table:"Priorities|High: shed or failed||high"`    // of priority high: errors and shed
 	LowShed    int     `json:"low_shed" table:"Priorities|Low: shed||low"`                 // of priority low
 
-	RetryAfter float64 `json:"retry_told_s,omitempty" table:"Priorities|Retry-After, told|s|?"` // Retry-After of refusals, the median
-	RetryTrue  float64 `json:"retry_true_s,omitempty" table:"Priorities|Retry-After, true|s|?"` // until one of their class came that was let in, the median
-	RetryRatio float64 `json:"retry_told_true,omitempty" table:"Priorities|Told ÷ true|1|?"`    // of each refusal the one ÷ the other, the median
-
 	RequestsPerSecond float64 `json:"requests_per_s" table:"Load|Answers per second|1|"` // answered
 	TokensPerSecond   float64 `json:"tokens_per_s" table:"Load|Tokens per second|1|"`    // of answers
 
@@ -133,8 +117,6 @@ type Row struct {
 	Guarded      float64 `json:"guarded_share,omitempty" table:"Acceptance and quality|Kept from the draft|%|?"` // answers that were not drafted because it would not have paid
 	CheckedShare float64 `json:"checked_share,omitempty" table:"Acceptance and quality|Drafts checked|%|?"`      // of the judged drafts, those that the target was asked about
 	Scored       float64 `json:"scored_share,omitempty" table:"Acceptance and quality|Tokens scored|%|?"`        // tokens that it computed for that ÷ tokens of prompts and answers
-	AUROC        float64 `json:"auroc,omitempty" table:"Acceptance and quality|AUROC of the score|%|?"`          // chance that a draft that the target stands by scores higher than another
-	Model        float64 `json:"model_usd_per_mtok,omitempty" table:"Money|The same by the formulas|$|?"`        // what usd_per_mtok should be by the formulas
 
 	DraftGPUSeconds  float64 `json:"draft_gpu_seconds" table:"Money|Draft GPU busy|s|"`
 	TargetGPUSeconds float64 `json:"target_gpu_seconds" table:"Money|Target GPU busy|s|"`

@@ -24,8 +24,6 @@ type Recorder struct {
 	t    tally
 	ttft latency
 	e2e  latency
-	good []float64 // scores of audited drafts that the target would stand by
-	bad  []float64 // of the others
 
 	details    counts // what was not answered, by kind
 	priorities map[string]*group
@@ -115,7 +113,6 @@ func (r *Recorder) answered(o Outcome) {
 		r.judged(o)
 	}
 	r.check(o)
-	r.audit(o)
 	r.t.PromptTokens += o.PromptTokens
 	r.t.DraftTokens += o.DraftTokens
 	r.t.TargetTokens += o.TargetTokens
@@ -141,37 +138,6 @@ func (r *Recorder) judged(o Outcome) {
 	case "rejected":
 		r.t.Rejected++
 	}
-}
-
-// audit takes down a draft's score and whether it deserved it; there are not many.
-func (r *Recorder) audit(o Outcome) {
-	switch {
-	case !o.Audited || len(r.good)+len(r.bad) >= maxAudits:
-	case o.Stood:
-		r.good = append(r.good, o.Score)
-	default:
-		r.bad = append(r.bad, o.Score)
-	}
-}
-
-// auroc is the chance that one of good is above one of bad; ties count half. 0 is that
-// there is nothing to compare.
-func auroc(good, bad []float64) float64 {
-	if len(good) == 0 || len(bad) == 0 {
-		return 0
-	}
-	good, bad = slices.Sorted(slices.Values(good)), slices.Sorted(slices.Values(bad))
-	sum := 0.0
-	for below, upTo, i := 0, 0, 0; i < len(good); i++ {
-		for below < len(bad) && bad[below] < good[i] {
-			below++
-		}
-		for upTo < len(bad) && bad[upTo] <= good[i] {
-			upTo++
-		}
-		sum += float64(below+upTo) / 2
-	}
-	return sum / float64(len(good)) / float64(len(bad))
 }
 
 // check counts how the answer compares with the target's.
@@ -254,7 +220,6 @@ func (g *group) add(o Outcome) {
 type summary struct {
 	tally
 	Warmup time.Duration
-	AUROC  float64
 
 	TTFT, E2E  []float64 // ms: p50, p95, p99
 	Details    []named   // what was not answered
@@ -275,7 +240,7 @@ func (r *Recorder) summary() summary {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return summary{
-		tally: r.t, Warmup: r.warmup, AUROC: auroc(r.good, r.bad),
+		tally: r.t, Warmup: r.warmup,
 		TTFT: r.ttft.at(0.5, 0.95, 0.99), E2E: r.e2e.at(0.5, 0.95, 0.99),
 		Details: r.details.sorted(), Priorities: r.groups(),
 	}

@@ -122,28 +122,3 @@ func TestTheOutcomeOfAnErrorIsNamedByItsEndAndDetail(t *testing.T) {
 		t.Errorf("%s, want %s", got, want)
 	}
 }
-
-func TestAUROCIsTheChanceThatAGoodOneScoresHigher(t *testing.T) {
-	for name, c := range map[string]struct {
-		good, bad []float64
-		want      float64
-	}{
-		"nothing to compare":  {[]float64{1}, nil, 0},
-		"all above":           {[]float64{3, 4}, []float64{1, 2}, 1},
-		"all below":           {[]float64{1}, []float64{2, 3}, 0},
-		"ties count half":     {[]float64{1, 1}, []float64{1}, 0.5},
-		"three pairs of four": {[]float64{2, 4}, []float64{3, 1}, 0.75},
-	} {
-		r := NewRecorder(0)
-		for _, v := range c.good {
-			r.Add(Outcome{End: Answered, Audited: true, Stood: true, Score: v})
-		}
-		for _, v := range c.bad {
-			r.Add(Outcome{End: Answered, Audited: true, Score: v})
-		}
-		r.Add(Outcome{End: Answered})
-		if got := r.summary().AUROC; got != c.want {
-			t.Errorf("%s: %v, want %v", name, got, c.want)
-		}
-	}
-}

@@ -30,7 +30,6 @@ func (r *Result) row(s summary) Row {
 	row.Guarded = ratio(float64(s.Guarded), float64(s.Answered))
 	row.CheckedShare = ratio(float64(s.TargetChecked), float64(s.Accepted+s.Rejected))
 	row.Scored = ratio(float64(s.Scored), tokens+float64(s.PromptTokens))
-	row.AUROC, row.Model = s.AUROC, r.ModelUSDPerMTok
 	for _, g := range s.Priorities {
 		switch g.Name {
 		case "high":
@@ -39,7 +38,6 @@ func (r *Result) row(s summary) Row {
 			row.LowShed = g.Shed
 		}
 	}
-	row.RetryAfter, row.RetryTrue, row.RetryRatio = finite(r.Retry.RetryAfter), finite(r.Retry.True), finite(r.Retry.Ratio)
 	r.promised(&row, &s)
 	r.pools(&row)
 	row.USDPerMTok = ratio((row.DraftUSD+row.TargetUSD)*1e6, float64(s.Delivered))

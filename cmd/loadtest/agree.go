@@ -65,7 +65,7 @@ func caseRows(reports []*loadtest.Report, i int) []reflect.Value {
 
 // computed are the columns that only a virtual run has.
 var computed = []string{
-	"retry_told_s", "retry_true_s", "retry_told_true", "checked_share", "scored_share", "auroc", "model_usd_per_mtok",
+	"checked_share", "scored_share", "auroc",
 	// of a promise
 	"served_by_draft", "unverified_disagreement", "unverified_disagreement_before", "unverified_disagreement_after",
 	"above_eps_before", "above_eps_after", "above_eps_until_s", "bound_at_end", "audits", "audits_lost", "alarms",

@@ -21,19 +21,13 @@ type chaosCmd struct {
 }
 
 // Run makes faults and prints what came of them.
-func (c *chaosCmd) Run(e *env) error {
+func (c *chaosCmd) Run(e *env) (err error) {
 	o := chaos.Options{Only: c.Only, Short: c.Short, Scale: c.Scale, Again: c.Again, Out: e.stdout, Say: e.warn}
 	if c.Part != "" {
 		if _, err := fmt.Sscanf(c.Part, "%d/%d", &o.Part, &o.Parts); err != nil || o.Part < 1 || o.Part > o.Parts || o.Parts > 9 {
 			return misuse("--part %q is not K/N with 1 ≤ K ≤ N ≤ 9", c.Part)
 		}
 	}
-	return runRows(e, o, c.Gateway, c.Out, c.List)
-}
-
-// runRows runs or lists rows, with a gateway's binary that is looked for, and the table in a
-// file, too, where one is named.
-func runRows(e *env, o chaos.Options, gateway, file string, list bool) (err error) {
 	if o.Again < 0 || o.Again > 10 {
 		return misuse("--again %d is not 0 … 10", o.Again)
 	}
@@ -44,17 +38,17 @@ func runRows(e *env, o chaos.Options, gateway, file string, list bool) (err erro
 	if err != nil {
 		return usageError{err}
 	}
-	if list {
+	if c.List {
 		for i := range rows {
 			e.say("%-4s %s\n     %s\n", rows[i].ID, rows[i].Fault, rows[i].Promise)
 		}
 		return nil
 	}
-	if o.Gateway, err = gatewayBinary(gateway); err != nil {
+	if o.Gateway, err = gatewayBinary(c.Gateway); err != nil {
 		return err
 	}
-	if file != "" {
-		f, err := os.Create(file)
+	if c.Out != "" {
+		f, err := os.Create(c.Out)
 		if err != nil {
 			return err
 		}
@@ -62,9 +56,6 @@ func runRows(e *env, o chaos.Options, gateway, file string, list bool) (err erro
 		o.Out = io.MultiWriter(e.stdout, f)
 	}
 	if err := chaos.Run(e.ctx, o); err != nil {
-		if o.Operations {
-			return fmt.Errorf("operate: %w", err)
-		}
 		return fmt.Errorf("chaos: %w", err)
 	}
 	return nil

@@ -22,13 +22,12 @@ func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
 // cli is the command line.
 type cli struct {
-	Run     runCmd     `cmd:"" help:"Run a scenario and print what came of it."`
-	Agree   agreeCmd   `cmd:"" help:"Run a scenario live and in virtual time, with several seeds, and say whether the two agree."`
-	List    listCmd    `cmd:"" help:"List the scenarios."`
-	Chaos   chaosCmd   `cmd:"" help:"Make faults under load and hold the gateway to what is promised under each."`
-	Operate operateCmd `cmd:"" help:"Restart, upgrade, drain and lose machines under load as operators and clouds do, and account for every request."`
-	Soak    soakCmd    `cmd:"" help:"Run a fleet for long under load with a fault a minute: account for every request, and tell whether anything grows."`
-	Check   checkCmd   `cmd:"" help:"Check scenario files and say what is wrong with them."`
+	Run   runCmd   `cmd:"" help:"Run a scenario and print what came of it."`
+	Agree agreeCmd `cmd:"" help:"Run a scenario live and in virtual time, with several seeds, and say whether the two agree."`
+	List  listCmd  `cmd:"" help:"List the scenarios."`
+	Chaos chaosCmd `cmd:"" help:"Make faults under load and hold the gateway to what is promised under each."`
+	Soak  soakCmd  `cmd:"" help:"Run a fleet for long under load with a fault a minute: account for every request, and tell whether anything grows."`
+	Check checkCmd `cmd:"" help:"Check scenario files and say what is wrong with them."`
 
 	Proof     proofCmd     `cmd:"" help:"Measure every claim of the page docs/proof.md and print what came of it."`
 	Fleets    fleetsCmd    `cmd:"" help:"Seek the highest load of each of many fleets, and what a token costs in rent there (hours)."`

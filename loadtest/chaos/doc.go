@@ -7,8 +7,8 @@
 // [Redis.Proxies] stand between the gateways and Redis. They swallow, delay, throttle
 // and cut answers, and count connections. The testbed sees gateways over HTTP and as processes only.
 //
-// [Operations] are rows of another table: actions of operators and clouds on a fleet under load. The text of
-// every answer is known, and must be what the engines say. [Testbed.BalanceBy] is the load balancer before the gateways.
+// Some rows are actions of operators and clouds on a fleet under load. The text of every answer is known there, and must
+// be what the engines say. [Testbed.BalanceBy] is the load balancer before the gateways.
 //
 // To add a row, put it into a function such as redisRows and list that function in [Rows]. Run is called when
 // the gateways share state and the load has run for a while without a fault. It causes the fault, in the

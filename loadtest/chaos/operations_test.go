@@ -8,7 +8,7 @@ import (
 
 func TestEveryRowSaysWhatItPromisesAndHasAnIDOfItsOwn(t *testing.T) {
 	seen := map[string]bool{}
-	for _, r := range append(Rows(), Operations()...) {
+	for _, r := range Rows() {
 		if r.ID == "" || r.Fault == "" || r.Promise == "" || r.Run == nil {
 			t.Errorf("row %+q is not whole", r.ID)
 		}
@@ -16,12 +16,6 @@ func TestEveryRowSaysWhatItPromisesAndHasAnIDOfItsOwn(t *testing.T) {
 			t.Errorf("two rows are called %s", r.ID)
 		}
 		seen[r.ID] = true
-	}
-	if rows, err := Choose(&Options{Operations: true, Only: []string{"O1"}}); err != nil || len(rows) != 1 {
-		t.Errorf("O1 of the operations is %v, %v", ids(rows), err)
-	}
-	if _, err := Choose(&Options{Only: []string{"O1"}}); err == nil {
-		t.Error("O1 is among the faults, too")
 	}
 }
 

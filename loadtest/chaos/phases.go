@@ -210,7 +210,7 @@ func (tb *Testbed) invariants(ctx context.Context) {
 			continue
 		}
 		was := tb.base[i]
-		if was.pid != g.PID() || tb.opts.Operations && tb.Short() {
+		if was.pid != g.PID() || tb.Accounted && tb.Short() {
 			continue // a new life has no baseline; idle connections take seconds to go, which the whole form waits for
 		}
 		var is footprint

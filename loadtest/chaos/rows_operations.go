@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -16,27 +15,20 @@ import (
 	"github.com/foregate/foregate/loadtest/vllmsim"
 )
 
-// Operations are what operators and clouds do to a fleet that serves: rows of a table of their own. In addition to
-// what holds in every row, each answer must be what the engines say to its prompt, to the letter, and tell its tokens rightly.
-func Operations() []Row {
-	released := taken()
-	released.Settings["speculation.threshold_nats"], released.Settings["speculation.holdback_tokens"] = "-20", "8" // drafts are streamed from their first tokens on
+// operationRows are what operators and clouds do to a fleet that serves. In addition to what holds in every row, each answer
+// must be what the engines say to its prompt, to the letter, and tell its tokens rightly.
+func operationRows() []Row {
+	taken := operating()
+	taken.Processes, taken.Targets = true, 3
+	taken.Settings["speculation.threshold_nats"], taken.Settings["speculation.holdback_tokens"] = "-20", "8" // drafts are streamed from their first tokens on
 	return []Row{
 		{
-			ID: "O1", Fault: "rolling restart: SIGTERM and start with the same file, one replica after the other", Short: true, Added: maxAdded,
-			Promise: "0 lost, 0 cut, 0 retried on another replica; one replica stopped at a time; exit 0", Setup: operating(), Run: restartedInTurn,
+			ID: "O1", Fault: "rolling upgrade: SIGTERM and start, one replica after the other, with a file with one more backend, route and tenant; a setting changed while one replica drains, one runs the new file and one the old", Short: true, Added: maxAdded,
+			Promise: "0 lost, 0 cut, 0 retried on another replica; one replica stopped at a time; exit 0; old and new replicas share state; the setting in force on all ≤ 1 s; all serve the new route, tenant and backend at the end", Setup: upgradable(), Run: upgradedInTurn,
 		},
 		{
-			ID: "O2", Fault: "rolling upgrade: a file with one more backend, route and tenant, and a setting changed while one replica drains, one runs the new file and one the old", Short: true, Added: maxAdded,
-			Promise: "as O1; old and new replicas share state; the setting in force on all ≤ 1 s; all serve the new route, tenant and backend at the end", Setup: upgradable(), Run: upgradedInTurn,
-		},
-		{
-			ID: "O3", Fault: "a backend drained by POST /admin/drain at one replica, stopped when idle, started and undrained at another replica", Short: true, Added: maxAdded,
-			Promise: "no new request on it from 1 s after the drain, from any replica; its streams end there; 0 lost, 0 cut, 0 continued elsewhere; serves again ≤ 5 s", Setup: taken(), Run: drainedInOrder,
-		},
-		{
-			ID: "O4", Fault: "a spot notice for a target and a draft machine by POST /admin/spot; both are killed (SIGKILL) at the deadline, with longer streams running", Short: true, Added: maxAdded,
-			Promise: "no new request on them from 1 s after the notice; 0 lost, 0 cut: their streams continue on other backends", Setup: released, Run: spotTaken,
+			ID: "O2", Fault: "a spot notice for a target and a draft machine by POST /admin/spot; both are killed (SIGKILL) at the deadline, with longer streams running", Short: true, Added: maxAdded,
+			Promise: "no new request on them from 1 s after the notice; 0 lost, 0 cut: their streams continue on other backends", Setup: taken, Run: spotTaken,
 		},
 	}
 }
@@ -49,8 +41,7 @@ const (
 	settingSpread = time.Second
 	drainPatience = time.Minute // with a replica that was told to end; its grace is shorter
 
-	drainedFor  = time.Second     // after an order, nobody sends anything new
-	backServing = 5 * time.Second // after undrain; who is new gets a part of its share at first
+	drainedFor  = time.Second // after an order, nobody sends anything new
 	emptyWithin = 30 * time.Second
 	runThrough  = 4 // streams of each gateway that are longer than what is left to a process
 )
@@ -74,7 +65,7 @@ func paceOf(short bool) pace {
 // prompt, at about 93 tokens a second for each stream.
 func operating() Setup {
 	return Setup{
-		Rate: operatedRate, Load: operatedLoad, Settings: map[string]string{"cache.mode": "off", "economy.guard": "off"},
+		Accounted: true, Rate: operatedRate, Load: operatedLoad, Settings: map[string]string{"cache.mode": "off", "economy.guard": "off"},
 		Sim: func(_ string, o *vllmsim.Options) { o.TimeScale, o.Divergence = 2, 0 },
 		Config: func(w *Testbed, _ int, file map[string]any) {
 			_, _ = promptsByLength() // takes a while, and what went wrong is told by account
@@ -82,13 +73,6 @@ func operating() Setup {
 			file["drain"] = map[string]any{"delay": p.delay.String(), "grace": p.grace.String()}
 		},
 	}
-}
-
-// taken is a world in which all engines are processes: three targets, two drafts.
-func taken() Setup {
-	s := operating()
-	s.Processes, s.Targets = true, 3
-	return s
 }
 
 // operatedLoad is long and short streams and JSON, all three priorities, two tenants; some
@@ -164,11 +148,6 @@ func outlasted(all []Outcome, gateway int, moment time.Time, d time.Duration) (n
 		}
 	}
 	return n
-}
-
-func restartedInTurn(ctx context.Context, w *Testbed) error {
-	never := func(int) error { return nil }
-	return w.roll(ctx, never, never)
 }
 
 // newRoute and newTenant are what an upgrade brings beside a backend.
@@ -247,26 +226,6 @@ func upgradedInTurn(ctx context.Context, w *Testbed) error {
 	return nil
 }
 
-// views reports how many gateways say that an engine is in a state.
-func (tb *Testbed) views(ctx context.Context, e *Engine, state string) (n int) {
-	for _, g := range tb.Gateways {
-		var reported struct {
-			Pools []struct {
-				Backends []struct{ URL, State string }
-			}
-		}
-		_ = g.read(ctx, "/admin/backends", &reported) // one that does not answer says nothing
-		for _, p := range reported.Pools {
-			for _, b := range p.Backends {
-				if b.State == state && b.URL == e.URL() {
-					n++
-				}
-			}
-		}
-	}
-	return n
-}
-
 // through sends streams that go on for long to gateways, a few to each, and keeps what becomes
 // of them in the load; it returns when all have begun. draft says whether drafts are wanted.
 func (tb *Testbed) through(ctx context.Context, all *sync.WaitGroup, to []*Gateway, tokens int, draft bool) error {
@@ -336,60 +295,6 @@ func watch(ctx context.Context, since time.Time, all []*watched, over func() boo
 		}
 		return over()
 	})
-}
-
-// drainedInOrder takes one target out as an operator does before maintenance, and back.
-func drainedInOrder(ctx context.Context, w *Testbed) error {
-	var streams sync.WaitGroup
-	defer streams.Wait()
-	w.strikes()
-	w.StartLoad(Traffic{Rate: operatedRate, Next: func(n int) Request { return operatedRequest(n, briefTokens, false, true) }}).Phase(During)
-	if err := w.through(ctx, &streams, w.Gateways, beyond(w.Span(time.Second, 4*time.Second)), false); err != nil {
-		return err
-	}
-	v, err := w.busiest(ctx, TargetPool)
-	if err != nil {
-		return err
-	}
-	had, cut := v.running, v.aborted
-	began := time.Now()
-	if err := w.Gateways[0].Order(ctx, "drain?why=maintenance&backend="+url.QueryEscape(v.URL()), ""); err != nil {
-		return err
-	}
-	minimum := w.Span(2*time.Second, 4*time.Second) // somebody who has not been told would ask it
-	if err := watch(ctx, began, []*watched{v}, func() bool { return v.running == 0 && time.Since(began) > minimum }); err != nil {
-		return fmt.Errorf("the drained engine is not empty: %w", err)
-	}
-	w.Note("%d under way at the order; the last new request %v after it; empty after %v at most", had, round(v.last), round(time.Since(began)))
-	w.Within("a new request after the order", v.last, drainedFor)
-	n := w.views(ctx, v.Engine, "drained")
-	w.Check(n == len(w.Gateways), "%d replicas say that it is drained", n)
-	w.Check(v.aborted == cut, "%d requests were cut at the drained engine", v.aborted-cut)
-	w.continued.look(ctx, w.Gateways)
-	w.Check(w.continued.sum() == 0, "%d answers were continued elsewhere", w.continued.sum())
-	return w.maintained(ctx, v)
-}
-
-// maintained stops a drained engine, starts it again and has it serve.
-func (tb *Testbed) maintained(ctx context.Context, v *watched) error {
-	err := errors.Join(v.Stop(), tb.Hold(ctx, tb.Span(time.Second, 3*time.Second)), v.Start(ctx), tb.Hold(ctx, tb.Span(time.Second, 2*time.Second)))
-	if err != nil {
-		return err
-	}
-	st, err := v.state(ctx)
-	tb.Check(err == nil && st.Requests[chatPath] == 0, "it is asked before it was undrained: %d requests, %v", st.Requests[chatPath], err)
-	began, before := time.Now(), asked(&st)
-	v.requests = before
-	if err := tb.Gateways[len(tb.Gateways)-1].Order(ctx, "undrain?backend="+url.QueryEscape(v.URL()), ""); err != nil {
-		return err
-	}
-	up := tb.Until(ctx, drainedFor, "all replicas say that it is up", func() bool { return tb.views(ctx, v.Engine, "up") == len(tb.Gateways) })
-	if err := watch(ctx, began, []*watched{v}, func() bool { return v.requests > before }); err != nil {
-		return fmt.Errorf("the undrained engine is asked for nothing: %w", err)
-	}
-	tb.Note("undrained: up on all after %v, its first request after %v", round(up), round(v.last))
-	tb.Within("its first request after undrain", v.last, backServing)
-	return tb.Hold(ctx, tb.Span(0, 2*time.Second))
 }
 
 // spotNotice is what a cloud's termination handler posts to a webhook, by a template of its

@@ -44,7 +44,7 @@ func (r *Row) is(id string) bool {
 // Rows are all rows, in the order of the table. A file adds its rows here.
 func Rows() []Row {
 	return slices.Concat(redisRows(), failoverRows(), lostRows(), verifyRows(),
-		[]Row{heavyRow(), breakerRow(), killedRow(), hotRow(), overloadRow(), riskRow()})
+		[]Row{heavyRow(), breakerRow(), killedRow(), hotRow(), overloadRow(), riskRow()}, operationRows())
 }
 
 // Result is what came of a row.
@@ -62,9 +62,6 @@ type Result struct {
 
 // Options say what to run.
 type Options struct {
-	// Operations is for the rows of [Operations] instead of those of [Rows].
-	Operations bool
-
 	Gateway string   // the gateway's binary
 	Args    []string // of gateways, beside the command and its file
 	Only    []string // ids, R4 for R4a, R4b … too; empty is all
@@ -87,9 +84,6 @@ var ErrBroken = errors.New("a promise was broken")
 // Choose are the rows that o asks for, and an error that names what is not there.
 func Choose(o *Options) ([]Row, error) {
 	all := Rows()
-	if o.Operations {
-		all = Operations()
-	}
 	for _, id := range o.Only {
 		if !slices.ContainsFunc(all, func(r Row) bool { return r.is(id) }) {
 			return nil, fmt.Errorf("there is no row %q; --list tells them", id)
@@ -212,7 +206,7 @@ func (tb *Testbed) carryOut(ctx context.Context, r *Row) (err error) {
 	for _, l := range tb.loads {
 		l.Stop()
 	}
-	if tb.opts.Operations {
+	if tb.Accounted {
 		if err := tb.account(ctx); err != nil {
 			return err
 		}

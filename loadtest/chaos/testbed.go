@@ -57,6 +57,7 @@ type Setup struct {
 	// the last Proxied ones of each pool through a proxy.
 	Processes bool
 	Proxied   int
+	Accounted bool    // each answer must be what the engines say, to the letter: its prompt is one of the world's
 	Rate      float64 // of w.Load, requests a second; default 40, below 0 none
 	Load      func(n int) Request
 	Sim       func(pool string, o *vllmsim.Options) // changes what each simulator is

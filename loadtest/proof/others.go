@@ -14,8 +14,7 @@ var others = []other{
 	{"greedy answers of mode `verify` are the target's own, token by token", "make exactness", "[Exactness](measurements.md#exactness)"},
 	{"mode `risk` keeps its guarantee, with faults and drift", "make risk", "[Replays of the guarantee](measurements.md#replays-of-the-guarantee)"},
 	{"live runs and virtual time are the same experiment", "make agree", "no column differs"},
-	{"faults of Redis, replicas, backends and clients break no promise", "make chaos", "each row is kept"},
-	{"restarts, upgrades, drains and spot notices lose no request", "make operations", "[Operations](measurements.md#operations)"},
+	{"faults of Redis, replicas, backends and clients break no promise; upgrades and spot notices lose no request", "make chaos", "each row is kept; [Operations](measurements.md#operations)"},
 }
 
 // pairSection is what was measured with real models.

@@ -25,7 +25,7 @@ var longScenarios = []string{"burst", "bursty-multitenant", "cascade", "cascade-
 var dayScenarios = []string{"everything", "risk-day"}
 
 // shortCases are the cases that make test runs of scenarios that take seconds. The rest is left to make test-long.
-var shortCases = map[string]string{"cascade-low-acceptance": "auto", "retry-after": "bursts", "risk-hour": "risk"}
+var shortCases = map[string]string{"cascade-low-acceptance": "auto", "risk-hour": "risk"}
 
 // TestTheBaselinesAreWhatThisTreeComputes holds the committed rows against a run of
 // each scenario: any change of a decision of the gateway, or of the simulator,
@@ -39,7 +39,7 @@ func TestTheBaselinesAreWhatThisTreeComputes(t *testing.T) {
 	}
 	for _, name := range []string{
 		"agree", "burst", "bursty-multitenant", "cascade", "cascade-long-prompt", "cascade-low-acceptance", "cascade-price-b", "churn", "everything", "everything-live", "first-hour",
-		"locality", "overcommit", "repeats", "repeats-live", "retry-after", "risk-day", "risk-hour",
+		"locality", "overcommit", "repeats", "repeats-live", "risk-day", "risk-hour",
 	} {
 		t.Run(name, func(t *testing.T) {
 			if slices.Contains(dayScenarios, name) && !*day {

@@ -73,8 +73,5 @@ func (qs queues) Enter(ctx context.Context, t dispatch.Ticket, try func(pool.Adm
 			return l.clock.Elapsed() - came, left
 		}
 	}
-	if !t.NoWait && !t.MidStream {
-		l.retries.hear(l, queueClass{t.Pool, w.Class}, err, came)
-	}
 	return l.clock.Elapsed() - came, err
 }

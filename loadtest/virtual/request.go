@@ -38,7 +38,7 @@ var _ tiers.Sink = (*request)(nil)
 // is none.
 func (l *lab) send(q *loadtest.Request) string {
 	r := &request{lab: l, req: q, body: bodyOf(q)}
-	r.Prompt, r.Drafted = l.prompts.render(q.Messages), r.judge
+	r.Prompt = l.prompts.render(q.Messages)
 	to := l.replicas[l.sent%len(l.replicas)]
 	l.sent++
 	number := l.sent
@@ -210,21 +210,7 @@ func (l *lab) book(r *request) {
 	if r.out.End != loadtest.Answered {
 		return
 	}
-	if r.out.Done >= l.scenario.Warmup {
-		l.answered.add(&r.out)
-	}
 	l.last = max(l.last, l.clock.Elapsed())
-}
-
-// judge has a draft judged to its end, for as many requests as the scenario says, when it is begun.
-func (r *request) judge() {
-	l := r.lab
-	if l.sample != nil || l.audits >= l.scenario.Audits || r.out.At < l.scenario.Warmup {
-		return
-	}
-	l.audits++
-	score, stands := l.judge.Audit(r.req, r.Prompt, l.values.Tiers.Accept)
-	r.out.Audited, r.out.Score, r.out.Stood = true, float64(score), stands
 }
 
 // class is the priority that a scenario names; without one it is normal.

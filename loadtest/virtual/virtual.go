@@ -58,13 +58,12 @@ type lab struct {
 	redis    *sharing.Link
 	last     time.Duration // when the last answer ended
 
-	open     int     // conversations and users that are not over
-	sent     int     // requests, for the load balancer
-	ended    bool    // no more conversations begin
-	enough   bool    // the scenario's Enough ends the run
-	peak     float64 // KV usage of any backend
-	audits   int     // drafts judged to their end
-	answered ended   // what the answers of the measured time were like
+	open   int     // conversations and users that are not over
+	sent   int     // requests, for the load balancer
+	ended  bool    // no more conversations begin
+	enough bool    // the scenario's Enough ends the run
+	peak   float64 // KV usage of any backend
+	audits int     // drafts judged to their end
 
 	eras     []era                // of the draft
 	era      int                  // that is
@@ -72,7 +71,6 @@ type lab struct {
 	oracles  map[string][]float64 // thresholds by kind of request and era; nil is none
 	evidence *evidence
 	refits   *refits
-	retries  retryAccuracy // what refused clients were told, and what was true
 }
 
 // Run measures one case. Tenants' limits, time-outs of clients that read slowly, and faults of Redis beside
@@ -218,12 +216,9 @@ func (l *lab) sampleBackends() {
 func (l *lab) result() *loadtest.Result {
 	r := &loadtest.Result{
 		Case: l.spec.Name, Window: max(l.last-l.scenario.Warmup, 0), Recorder: l.recorder, PeakKV: l.peak,
-		Retry: l.retries.retry(), Totals: l.scenario.Totals,
+		Totals: l.scenario.Totals,
 	}
 	l.each(func(p *engines.Pool) { r.Pools = append(r.Pools, p.Usage()) })
-	if l.pools["draft"] != nil && !l.values.Cache.Enabled { // of what is given again the formulas know nothing
-		r.ModelUSDPerMTok = l.model()
-	}
 	if promises(l.scenario) || len(l.scenario.Given) > 0 { // the tokens of a plan without drafts have a price, too
 		r.Promise, r.Notes = l.promise()
 	}

@@ -79,3 +79,88 @@ func TestTheBreakEvenRowsAreReproduced(t *testing.T) {
 		t.Errorf("1500/300 B: got A* %.3f, want .75", got)
 	}
 }
+
+// differs is by how many whole per cent the price of drafting differs from the target's alone.
+func differs(p Prices, s Shape, e Expectation) float64 {
+	e.Samples = 100
+	got := EstimateCost(p, s, e)
+	return math.Round(100 * (got.DraftUSD/got.TargetUSD - 1))
+}
+
+// strict is acceptance and salvage of answers of l tokens of which each is accepted with
+// probability a: a whole answer with a^l, else the mean of what came before the first
+// that was not.
+func strict(a, l float64) Expectation {
+	acceptance := math.Pow(a, l)
+	prefix := a * (1 - acceptance) / (1 - a) // mean over all
+	return Expectation{UpperBound: acceptance, Salvaged: (prefix - acceptance*l) / (1 - acceptance) / l}
+}
+
+func TestTheWorkedExamplesAreReproduced(t *testing.T) {
+	at48, scored := Shape{Prompt: 500, Holdback: 48}, Shape{Prompt: 500, Whole: true, Scored: true}
+	for _, c := range []struct {
+		row  string
+		s    Shape
+		e    Expectation
+		want float64
+	}{
+		{"confidence at 48, A=.3", at48, Expectation{UpperBound: .3}, -14},
+		{"confidence at 48, A=.5", at48, Expectation{UpperBound: .5}, -33},
+		{"confidence at 48, A=.7", at48, Expectation{UpperBound: .7}, -51},
+		{"confidence, the whole answer held", Shape{Prompt: 500, Whole: true}, Expectation{UpperBound: .5}, -29},
+		{"whole, exact greedy", scored, strict(.88, 300), 36},
+		{"whole, lenient a=.99", scored, strict(.99, 300), 16},
+		{"whole, lenient a=.998", scored, strict(.998, 300), -16},
+		{"whole, lenient A=.7 g=.3", scored, Expectation{UpperBound: .7, Salvaged: .3}, -19},
+	} {
+		golden.HasLine(t, science, golden.Row("%+.0f", c.row, c.want))
+		c.e.Output = 300
+		if got := differs(caseA, c.s, c.e); got != c.want {
+			t.Errorf("%s: got %+.0f %%, want %+.0f %%", c.row, got, c.want)
+		}
+	}
+}
+
+func TestTheTableOfOtherShapesIsReproduced(t *testing.T) {
+	for _, c := range []struct {
+		row  string
+		s    Shape
+		e    Expectation
+		want [6]float64
+	}{
+		{"confidence A=.5", Shape{Holdback: 48}, Expectation{UpperBound: .5}, [6]float64{-41, -25, -2, -42, -13, 52}},
+		{"confidence A=.7", Shape{Holdback: 48}, Expectation{UpperBound: .7}, [6]float64{-58, -38, -18, -62, -33, 33}},
+		{"whole A=.7 g=.3", Shape{Whole: true, Scored: true}, Expectation{UpperBound: .7, Salvaged: .3}, [6]float64{-38, -11, 19, -31, 30, 96}},
+	} {
+		golden.HasLine(t, science, golden.Row("%+.0f", c.row, c.want[:]...))
+		for i, at := range columns {
+			c.s.Prompt, c.e.Output = int(at.prompt), at.output
+			if got := differs(at.p, c.s, c.e); got != c.want[i] {
+				t.Errorf("%s, %s: got %+.0f %%, want %+.0f %%", c.row, at.name, got, c.want[i])
+			}
+		}
+	}
+}
+
+func TestSavingsFollowAcceptanceAsInTheTable(t *testing.T) {
+	for _, c := range []struct {
+		row  string
+		p    Prices
+		s    Shape
+		e    Expectation
+		want [9]float64 // A = .1 … .9
+	}{
+		{"confidence, A", caseA, Shape{Prompt: 500, Holdback: 32}, Expectation{}, [9]float64{4, -6, -15, -24, -33, -42, -51, -60, -69}},
+		{"whole g=.25, A", caseA, Shape{Prompt: 500, Whole: true, Scored: true}, Expectation{Salvaged: .25}, [9]float64{15, 9, 4, -1, -7, -12, -18, -23, -29}},
+		{"confidence, B", caseB, Shape{Prompt: 500, Holdback: 32}, Expectation{}, [9]float64{27, 20, 12, 5, -3, -11, -18, -26, -33}},
+		{"confidence, C", caseC, Shape{Prompt: 500, Holdback: 32}, Expectation{}, [9]float64{-4, -14, -23, -33, -42, -52, -62, -71, -81}},
+	} {
+		golden.HasLine(t, science, golden.Row("%+.0f", c.row, c.want[:]...))
+		for i, want := range c.want {
+			c.e.Output, c.e.UpperBound = 300, float64(i+1)/10
+			if got := differs(c.p, c.s, c.e); got != want {
+				t.Errorf("%s at %.1f: got %+.0f %%, want %+.0f %%", c.row, c.e.UpperBound, got, want)
+			}
+		}
+	}
+}

@@ -25,7 +25,6 @@ func (a *attempt) prepare() error {
 		return a.generate(c.Terms, c.Request, nil, nil, c.Request.Limit())
 	case *engine.Draft:
 		a.form = judged
-		a.drafts(c.Request)
 		return a.generate(c.Terms, c.Request, nil, nil, c.Request.Limit())
 	case *engine.ContinueIDs:
 		a.form = ided
@@ -42,14 +41,6 @@ func (a *attempt) prepare() error {
 		return nil // the front end answers
 	}
 	return &engine.Failure{Kind: engine.Rejected, Status: 400, Err: fmt.Errorf("virtual: a call %T cannot be run", a.call)}
-}
-
-// drafts tells that a draft is begun for an answer.
-func (a *attempt) drafts(r *openai.Request) {
-	if q := a.backend.fleet.Find(r); a.answers && q.Drafted != nil {
-		q.Drafted()
-		q.Drafted = nil
-	}
 }
 
 // generate makes a sequence that ends by itself, behind limit tokens, 0 being without limit, or with

@@ -86,8 +86,6 @@ type Request struct {
 	Prompt []int32 // not to be changed
 	Answer []int32 // what the last call of the answer had behind the prompt, and what was read of it
 
-	Drafted func() // called when a draft is begun for the answer, once; nil is nobody
-
 	last *attempt
 	over bool
 }
