@@ -5,30 +5,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
-// Why a trace was dropped.
-const (
-	dropQueue   = "queue"   // too many waited
-	dropRefused = "refused" // the collector was unavailable, too slow, or refused it
-	dropStop    = "stop"    // the gateway stopped before it could be sent
-)
-
-type metrics struct {
-	exported prometheus.Counter
-	dropped  *prometheus.CounterVec
-}
+type metrics struct{ exported, refused prometheus.Counter }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
 	f := promauto.With(reg)
-	m := &metrics{
-		exported: f.NewCounter(prometheus.CounterOpts{
-			Name: "foregate_traces_exported_total", Help: "Traces that the collector accepted, one per request.",
-		}),
-		dropped: f.NewCounterVec(prometheus.CounterOpts{
-			Name: "foregate_traces_dropped_total", Help: "Traces that were dropped: the queue was full (queue), the collector refused them (refused), or the gateway stopped (stop).",
-		}, []string{"reason"}),
+	return &metrics{
+		exported: f.NewCounter(prometheus.CounterOpts{Name: "foregate_spans_exported_total", Help: "Spans that the trace collector accepted."}),
+		refused:  f.NewCounter(prometheus.CounterOpts{Name: "foregate_spans_refused_total", Help: "Spans that were dropped, because the trace collector was away, too slow, or refused them."}),
 	}
-	for _, reason := range []string{dropQueue, dropRefused, dropStop} {
-		m.dropped.WithLabelValues(reason)
-	}
-	return m
 }

@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -25,10 +24,9 @@ import (
 )
 
 const (
-	maxQueued       = 2048                   // finished requests that wait to be sent: 1 kB each, at most 8, without content
-	maxContent      = 16 << 20               // bytes of content of requests that wait or are being sent
-	batchSize       = 64                     // requests in one message
-	batchDelay      = 500 * time.Millisecond // how long a request waits for others
+	maxQueued       = 1024                   // spans that wait to be sent: of a request at most 8, one of them with content
+	batchSize       = 512                    // spans in one message
+	batchDelay      = 500 * time.Millisecond // how long a span waits for others
 	tryTimeout      = 5 * time.Second        // for one try to send a message
 	sendTimeout     = 10 * time.Second       // for a message, with all tries
 	lastSendTimeout = 2 * time.Second        // for the rest when the gateway stops
@@ -50,25 +48,14 @@ type Options struct {
 
 // Tracer exports a gateway's traces. It must be run.
 type Tracer struct {
-	model    func(pool string) string
-	log      zerolog.Logger
-	metrics  *metrics
-	root     sdk.Sampler
-	queue    chan finishedRequest
-	content  atomic.Int64 // bytes that wait or are being sent
-	exporter sdk.SpanExporter
-	resource *resource.Resource
-	scope    instrumentation.Scope
-	failing  bool // the last message failed
+	model     func(pool string) string
+	root      sdk.Sampler
+	processor sdk.SpanProcessor
+	resource  *resource.Resource
+	scope     instrumentation.Scope
 }
 
-// finishedRequest is a finished request to export.
-type finishedRequest struct {
-	trace   *receipts.Trace
-	summary *receipts.Receipt
-}
-
-// New makes a tracer. It connects only when [Tracer.Run] has something to send.
+// New makes a tracer. It connects only when it has something to send.
 func New(o Options) (*Tracer, error) {
 	if o.Model == nil {
 		o.Model = func(string) string { return "" }
@@ -88,9 +75,11 @@ func New(o Options) (*Tracer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("tracing: %w", err)
 	}
+	counted := &countedExporter{SpanExporter: exporter, metrics: newMetrics(o.Registerer), log: o.Logger}
 	return &Tracer{
-		model: o.Model, log: o.Logger, metrics: newMetrics(o.Registerer), root: sdk.TraceIDRatioBased(o.Sample),
-		queue: make(chan finishedRequest, maxQueued), exporter: exporter, resource: res,
+		model: o.Model, root: sdk.TraceIDRatioBased(o.Sample), resource: res,
+		processor: sdk.NewBatchSpanProcessor(counted, sdk.WithMaxQueueSize(maxQueued), sdk.WithMaxExportBatchSize(batchSize),
+			sdk.WithBatchTimeout(batchDelay), sdk.WithExportTimeout(sendTimeout)),
 		scope: instrumentation.Scope{Name: "github.com/foregate/foregate", Version: o.Version, SchemaURL: semconv.SchemaURL},
 	}, nil
 }
@@ -151,75 +140,45 @@ func newSpan() (id trace.SpanID) {
 	return id
 }
 
-// End receives a finished request whose trace is recorded.
+// End receives a finished request whose trace is recorded. It waits for nothing: spans that find the queue full are dropped.
 func (t *Tracer) End(at *receipts.Trace, d *receipts.Receipt) {
-	size := int64(d.Content.Size())
-	if t.content.Add(size) <= maxContent || size == 0 {
-		select {
-		case t.queue <- finishedRequest{at, d}:
-			return
-		default:
-		}
+	for _, s := range t.build(at, d) {
+		t.processor.OnEnd(s)
 	}
-	t.content.Add(-size)
-	t.metrics.dropped.WithLabelValues(dropQueue).Inc()
 }
 
-// Run sends what is queued every [batchDelay] until ctx ends; then the rest, for at most two seconds.
+// Run waits until ctx ends, and then sends the rest, for at most two seconds.
 func (t *Tracer) Run(ctx context.Context) error {
-	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	<-ctx.Done()
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastSendTimeout)
 	defer cancel()
-	defer context.AfterFunc(ctx, func() { time.AfterFunc(lastSendTimeout, cancel) })()
-	tick := time.NewTicker(batchDelay)
-	defer tick.Stop()
-	for ctx.Err() == nil {
-		select {
-		case <-ctx.Done():
-		case <-tick.C:
-		}
-		for work.Err() == nil && len(t.queue) > 0 {
-			batch := make([]finishedRequest, min(len(t.queue), batchSize))
-			for i := range batch {
-				batch[i] = <-t.queue // nobody else takes any
-			}
-			t.send(work, batch)
-		}
-	}
-	t.metrics.dropped.WithLabelValues(dropStop).Add(float64(len(t.queue)))
+	_ = t.processor.Shutdown(last) // what was not sent by then is lost
 	return ctx.Err()
 }
 
-// send sends requests to the collector. If it fails, they are dropped: counters and one log line show that
-// the collector is unavailable.
-func (t *Tracer) send(ctx context.Context, batch []finishedRequest) {
-	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
-	defer cancel()
-	var content int64
-	var spans []sdk.ReadOnlySpan
-	for _, o := range batch {
-		spans = append(spans, t.build(o.trace, o.summary)...)
-		content += int64(o.summary.Content.Size())
-	}
-	defer t.content.Add(-content)
-	err := t.exporter.ExportSpans(ctx, spans)
-	if err == nil {
-		t.metrics.exported.Add(float64(len(batch)))
-	} else {
-		t.metrics.dropped.WithLabelValues(dropRefused).Add(float64(len(batch)))
-	}
-	t.tell(err)
+// countedExporter counts what the collector takes, and logs each change of its state once.
+type countedExporter struct {
+	sdk.SpanExporter
+	metrics *metrics
+	log     zerolog.Logger
+	failing bool // the last message failed
 }
 
-// tell logs a change of the collector's state, once.
-func (t *Tracer) tell(err error) {
-	switch failing := err != nil; {
-	case failing == t.failing:
-		return
-	case failing:
-		why := err.Error()
-		t.log.Warn().Str("error", strings.ToValidUTF8(why[:min(len(why), maxDetail)], "")).Msg("the trace collector does not take traces; they are dropped")
+// ExportSpans implements [sdk.SpanExporter]. It is called by one goroutine.
+func (e *countedExporter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
+	err := e.SpanExporter.ExportSpans(ctx, spans)
+	switch {
+	case err != nil:
+		e.metrics.refused.Add(float64(len(spans)))
+		if why := err.Error(); !e.failing {
+			e.log.Warn().Str("error", strings.ToValidUTF8(why[:min(len(why), maxDetail)], "")).Msg("the trace collector does not take traces; they are dropped")
+		}
 	default:
-		t.log.Info().Msg("the trace collector takes traces again")
+		e.metrics.exported.Add(float64(len(spans)))
+		if e.failing {
+			e.log.Info().Msg("the trace collector takes traces again")
+		}
 	}
-	t.failing = err != nil
+	e.failing = err != nil
+	return nil // it was logged
 }
