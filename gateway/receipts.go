@@ -41,7 +41,7 @@ func (g *Gateway) receiptOf(l *accessRecord, path string, took time.Duration) *r
 		f.Settings = receipts.SettingsOf(l.Config)
 	}
 	if f.Cascade != nil && l.answering != nil && l.answering.Prices != nil {
-		f.Prices = receipts.PricesOf(l.answering.Prices())
+		f.Prices = l.answering.Prices()
 	}
 	f.Model = modelOf(l.answering, f)
 	switch {

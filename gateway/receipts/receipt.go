@@ -50,7 +50,7 @@ type Receipt struct {
 
 	Settings      Settings         `json:"settings,omitzero"` // none if the cascade was not called
 	Audit         *auditJSON       `json:"audit,omitempty"`   // modes risk and shadow: the evidence used
-	Prices        Prices           `json:"prices,omitzero"`   // of the route's tokens, if any price is known
+	Prices        economy.Prices   `json:"prices,omitzero"`   // of the route's tokens, if any price is known
 	Plan          *planJSON        `json:"plan,omitempty"`
 	Attempts      []dispatch.Try   `json:"attempts,omitempty"`
 	Verdict       *verdictJSON     `json:"verdict,omitempty"`        // of the draft; absent if none was judged
@@ -94,36 +94,15 @@ type auditJSON struct {
 	Shadow       bool   `json:"shadow"`  // and the client does not see it
 }
 
-// Prices are USD per token; 0 is unknown.
-type Prices struct {
-	DraftPrefill  float64 `json:"draft_prefill"`
-	DraftDecode   float64 `json:"draft_decode"`
-	TargetPrefill float64 `json:"target_prefill"`
-	TargetDecode  float64 `json:"target_decode"`
-}
-
 type planJSON struct {
-	Tier         string        `json:"tier"`
-	Judged       bool          `json:"judged"`             // the draft is judged
-	Reason       string        `json:"reason,omitempty"`   // why not
-	Mode         string        `json:"mode,omitempty"`     // acceptance mode
-	Buffered     bool          `json:"buffered"`           // nothing is released before the whole draft is judged
-	Verification string        `json:"verification"`       // when the target is asked: never, always, exact
-	Scorer       string        `json:"scorer,omitempty"`   // scoring method: ids, text, judge
-	Estimate     *estimateJSON `json:"estimate,omitempty"` // absent if nothing was estimated
-}
-
-type estimateJSON struct {
-	Prompt     float64 `json:"prompt_tokens"` // tokens
-	Output     float64 `json:"output_tokens"`
-	Holdback   float64 `json:"holdback_tokens"`
-	Acceptance float64 `json:"acceptance"` // used in the estimate
-	Samples    float64 `json:"samples"`
-	TargetUSD  float64 `json:"target_usd"` // of asking the target alone
-	DraftUSD   float64 `json:"draft_usd"`  // expected of asking the draft first
-	Saving     float64 `json:"saving_usd"`
-	BreakEven  float64 `json:"break_even"` // acceptance above which drafts pay
-	Explored   bool    `json:"explored"`
+	Tier         string            `json:"tier"`
+	Judged       bool              `json:"judged"`             // the draft is judged
+	Reason       string            `json:"reason,omitempty"`   // why not
+	Mode         string            `json:"mode,omitempty"`     // acceptance mode
+	Buffered     bool              `json:"buffered"`           // nothing is released before the whole draft is judged
+	Verification string            `json:"verification"`       // when the target is asked: never, always, exact
+	Scorer       string            `json:"scorer,omitempty"`   // scoring method: ids, text, judge
+	Estimate     *economy.Estimate `json:"estimate,omitempty"` // absent if nothing was estimated
 }
 
 type verdictJSON struct {
@@ -164,11 +143,6 @@ func SettingsOf(c *plan.Config) Settings {
 		Mode: string(c.Mode), HoldbackTokens: c.HoldbackTokens, Holdback: c.Holdback, MidstreamFailover: c.MidstreamFailover,
 		EconomyGuard: c.Economy.Enabled, ExploreRate: c.Economy.ExploreRate,
 	}
-}
-
-// PricesOf returns the prices of a receipt.
-func PricesOf(p economy.Prices) Prices {
-	return Prices{p.DraftPrefill, p.DraftDecode, p.TargetPrefill, p.TargetDecode}
 }
 
 // Answer fills in what the cascade, or an entry of the cache, tells of the answer: tier, finish and tokens. Both may be nil.
@@ -245,10 +219,7 @@ func (r *Receipt) of(rc *tiers.Receipt) {
 func planOf(p *plan.Decision, reason string) *planJSON {
 	v := &planJSON{Tier: string(p.Tier), Judged: p.Judged, Reason: reason, Mode: string(p.Mode), Buffered: p.Whole, Verification: cmp.Or(string(p.Rule), "never"), Scorer: string(p.Scorer)}
 	if s := &p.Estimate; s.Output > 0 {
-		v.Estimate = &estimateJSON{
-			Prompt: s.Prompt, Output: s.Output, Holdback: s.Holdback, Acceptance: s.Acceptance, Samples: s.Samples,
-			TargetUSD: s.TargetUSD, DraftUSD: s.DraftUSD, Saving: s.SavingUSD(), BreakEven: s.BreakEven, Explored: s.Explored,
-		}
+		v.Estimate = s
 	}
 	return v
 }

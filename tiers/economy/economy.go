@@ -4,10 +4,12 @@
 // never because of an unknown price. The formulas are in docs/science.md, "Cost model".
 package economy
 
-// Prices are the costs of a token on a busy pool in USD. Zero is unknown.
+// Prices are the costs of a token on a busy pool in USD. Zero is unknown. Receipts show them, and estimates, as they are.
 type Prices struct {
-	DraftPrefill, DraftDecode   float64
-	TargetPrefill, TargetDecode float64
+	DraftPrefill  float64 `json:"draft_prefill"`
+	DraftDecode   float64 `json:"draft_decode"`
+	TargetPrefill float64 `json:"target_prefill"`
+	TargetDecode  float64 `json:"target_decode"`
 }
 
 // Complete reports whether all four prices are known.
@@ -49,13 +51,15 @@ type Expectation struct {
 
 // Estimate is the cost estimate of one decision, as receipts show it.
 type Estimate struct {
-	Prompt, Output, Holdback float64 // tokens
-	Acceptance               float64 // the acceptance used: the upper bound
-	Samples                  float64
-	TargetUSD                float64 // of asking the target alone
-	DraftUSD                 float64 // expected of asking the draft first
-	BreakEven                float64 // least acceptance at which drafts save cost; above 1: never
-	Explored                 bool    // drafted to learn, although no saving is expected
+	Prompt     float64 `json:"prompt_tokens"` // tokens
+	Output     float64 `json:"output_tokens"`
+	Holdback   float64 `json:"holdback_tokens"`
+	Acceptance float64 `json:"acceptance"` // the acceptance used: the upper bound
+	Samples    float64 `json:"samples"`
+	TargetUSD  float64 `json:"target_usd"` // of asking the target alone
+	DraftUSD   float64 `json:"draft_usd"`  // expected of asking the draft first
+	BreakEven  float64 `json:"break_even"` // least acceptance at which drafts save cost; above 1: never
+	Explored   bool    `json:"explored"`   // drafted to learn, although no saving is expected
 }
 
 // SavingUSD returns the expected saving by a draft, negative if it costs more.

@@ -206,7 +206,7 @@ function plan(r) {
       ...facts,
       ['Cost, target only', usd(s.target_usd)],
       ['Cost, draft first', usd(s.draft_usd)],
-      ['Expected saving', usd(s.saving_usd)],
+      ['Expected saving', usd(s.target_usd - s.draft_usd)],
       ['Acceptance used', `${percent(s.acceptance)} (${number(s.samples)} samples)`],
       ['Break-even acceptance', percent(s.break_even)],
       ['Expected output', `${number(s.output_tokens)} tokens, ${number(s.holdback_tokens)} held back`],
