@@ -62,7 +62,7 @@ type accessRecordKey struct{}
 // record writes one log line and updates the metrics of each request.
 func (g *Gateway) record(next func(*accessRecord, http.ResponseWriter, *http.Request)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		l := &accessRecord{Metadata: tiers.Metadata{Identity: dispatch.Identity{ID: newID()}, Began: time.Now()}, api: apiOf(r)}
+		l := &accessRecord{Metadata: tiers.Metadata{Identity: dispatch.Identity{ID: newID()}, Began: time.Now()}, api: apiOf(r.URL.Path)}
 		g.metrics.inFlight.Inc()
 		defer func() {
 			g.metrics.inFlight.Dec()

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -217,45 +216,18 @@ func readSpotNotice(q url.Values, body []byte) (o backendRequest, err error) {
 	return o, err
 }
 
-// matchBackends returns the backends that match name, an id, a base URL or host:port; in one pool, or in all pools if of is "".
+// matchBackends returns the backends that match name, an id, a base URL or its host and port; in one pool, or in all pools if of is "".
 func matchBackends(backends []pool.Backend, of, name string) (found []pool.Backend) {
-	base, address := normalizeAddress(name)
-	for _, v := range backends {
-		if of != "" && v.Pool != of {
+	for _, b := range backends {
+		if of != "" && b.Pool != of {
 			continue
 		}
-		itsBase, itsAddress := normalizeAddress(v.URL)
-		if v.ID == name || base != "" && base == itsBase || base == "" && address != "" && address == itsAddress {
-			found = append(found, v)
+		u, err := url.Parse(b.URL)
+		if b.ID == name || b.URL == name || err == nil && u.Host == name {
+			found = append(found, b)
 		}
 	}
 	return found
-}
-
-// normalizeAddress returns the base URL in comparable form ("" if raw is only an address) and its host:port
-// ("" if it has none).
-func normalizeAddress(raw string) (base, address string) {
-	whole := strings.Contains(raw, "://")
-	if !whole {
-		raw = "http://" + raw
-	}
-	u, err := url.Parse(raw)
-	if err != nil || u.Hostname() == "" {
-		return "", ""
-	}
-	port := u.Port()
-	if port == "" {
-		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
-	}
-	address = strings.ToLower(net.JoinHostPort(u.Hostname(), port))
-	path := strings.TrimRight(u.EscapedPath(), "/")
-	switch {
-	case whole:
-		return u.Scheme + "://" + address + path, address
-	case path != "":
-		return "", ""
-	}
-	return "", address
 }
 
 // backendNames lists backends as pool/id for a message, at most twenty.

@@ -24,35 +24,20 @@ type modelJSON struct {
 	ContextWindow int    `json:"context_window,omitempty"`
 }
 
-// models lists the routes that the caller may use, in the form of its API: of the Messages API as one page.
+// models lists the routes that the caller may use.
 func (g *Gateway) models(l *accessRecord, w http.ResponseWriter, r *http.Request) error {
 	models, err := g.allowedModels(l, r)
 	if err != nil {
 		return err
 	}
-	data := make([]any, 0, len(models))
+	data := []modelJSON{}
 	for _, m := range models {
-		data = append(data, l.shown(m))
+		data = append(data, shown(m))
 	}
-	if l.api == nil {
-		return l.writeJSON(w, struct {
-			Object string `json:"object"`
-			Data   []any  `json:"data"`
-		}{"list", data})
-	}
-	var page struct {
-		Data    []any   `json:"data"`
-		HasMore bool    `json:"has_more"`
-		FirstID *string `json:"first_id"`
-		LastID  *string `json:"last_id"`
-	}
-	if page.Data = data; len(models) > 0 {
-		page.FirstID, page.LastID = &models[0].Route, &models[len(models)-1].Route
-	}
-	return l.writeJSON(w, page)
+	return l.writeJSON(w, map[string]any{"object": "list", "data": data})
 }
 
-// model shows one route that the caller may use, in the form of its API.
+// model shows one route that the caller may use.
 func (g *Gateway) model(l *accessRecord, w http.ResponseWriter, r *http.Request) error {
 	models, err := g.allowedModels(l, r)
 	if err != nil {
@@ -67,7 +52,7 @@ func (g *Gateway) model(l *accessRecord, w http.ResponseWriter, r *http.Request)
 		_, err := g.routeFor(&l.Caller, id)
 		return cmp.Or(err, error(unknownModel(id)))
 	}
-	return l.writeJSON(w, l.shown(models[at]))
+	return l.writeJSON(w, shown(models[at]))
 }
 
 // allowedModels identifies the caller and returns the models that it may use.
@@ -83,23 +68,9 @@ func (g *Gateway) allowedModels(l *accessRecord, r *http.Request) (models []Rout
 	return models, nil
 }
 
-// shown is a model in the form of the caller's API. The time of one of the Messages API is the epoch if it is unknown.
-func (a *accessRecord) shown(m RouteState) any {
-	if a.api == nil {
-		return modelJSON{ID: m.Route, Object: "model", OwnedBy: "foregate", MaxModelLen: m.Window, ContextLength: m.Window, ContextWindow: m.Window}
-	}
-	var window *int
-	if m.Window > 0 {
-		window = &m.Window
-	}
-	return struct {
-		Type        string `json:"type"`
-		ID          string `json:"id"`
-		DisplayName string `json:"display_name"`
-		CreatedAt   string `json:"created_at"`
-		MaxInput    *int   `json:"max_input_tokens"`
-		MaxTokens   *int   `json:"max_tokens"`
-	}{"model", m.Route, m.Route, "1970-01-01T00:00:00Z", window, window}
+// shown is a model as clients get it.
+func shown(m RouteState) modelJSON {
+	return modelJSON{ID: m.Route, Object: "model", OwnedBy: "foregate", MaxModelLen: m.Window, ContextLength: m.Window, ContextWindow: m.Window}
 }
 
 // writeJSON writes a small answer.

@@ -37,17 +37,12 @@ var clientAPIs = map[string]*clientAPI{
 	responsesPath: {API: responses.API{}, image: "input_image", stateful: true},
 }
 
-// apiOf returns the API in whose form a request is refused; nil is OpenAI's completions. Both Anthropic's and OpenAI's clients
-// ask for models at one path: only Anthropic's send Anthropic-Version.
-func apiOf(r *http.Request) *clientAPI {
-	path := r.URL.Path
-	switch {
-	case clientAPIs[path] != nil:
-		return clientAPIs[path]
-	case strings.HasPrefix(path, messagesPath+"/"), strings.HasPrefix(path+"/", modelsPath+"/") && r.Header["Anthropic-Version"] != nil:
-		return clientAPIs[messagesPath]
+// apiOf returns the API in whose form a request is refused; nil is OpenAI's completions.
+func apiOf(path string) *clientAPI {
+	if strings.HasPrefix(path, messagesPath+"/") {
+		path = messagesPath
 	}
-	return nil
+	return clientAPIs[path]
 }
 
 // translation turns an answer of the cascade into the form of another API. The zero value turns none.
