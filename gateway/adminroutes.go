@@ -43,7 +43,6 @@ func (g *Gateway) adminTable() []adminRoute {
 		{get, "/admin/risk/applications", ScopeOperate, forOperators(g.riskApplications)},
 		{get, "/admin/settings", ScopeOperate, forOperators(g.settings)},
 		{get, "/admin/settings/log", ScopeOperate, forOperators(g.settingsLog)},
-		{get, adminDocumentPath, ScopeOperate, func(w http.ResponseWriter, r *http.Request) { g.adminDocument.serve(w, r) }},
 
 		{"", "/debug/pprof/*", ScopeOperate, pprof.Index},
 		{"", "/debug/pprof/cmdline", ScopeOperate, pprof.Cmdline},

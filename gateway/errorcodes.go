@@ -12,8 +12,7 @@ type ErrorCode struct {
 	Meaning  string // a sentence
 }
 
-// ErrorCodes lists every code of an error body: for the OpenAPI documents and the reference. A test compares it with
-// the source, and another one with the answers of a running gateway.
+// ErrorCodes lists every code of an error body: for the reference. A test compares it with the source.
 var ErrorCodes = []ErrorCode{
 	// Of a request's form.
 	{Code: "bad_request_line", Statuses: []int{400}, At: "public", Meaning: "The request line has a whole URL instead of a path."},

@@ -92,8 +92,6 @@ type Gateway struct {
 	guard    guard
 	receipts receipts.Ring
 
-	publicDocument, adminDocument *document
-
 	public, admin listener
 	streams       context.Context // parent context of all requests; ends after the grace period
 	cutStreams    context.CancelCauseFunc
@@ -127,7 +125,6 @@ func New(o Options) (*Gateway, error) {
 	g.metrics.readiness(o.Registerer, g)
 	g.streams, g.cutStreams = context.WithCancelCause(context.Background())
 	g.pipeline = g.newPipeline()
-	g.makeDocuments()
 	g.public = g.newListener(g.routes(), o.TLS)
 	g.public.most = g.opts.Limits.Conns
 	countConns(g.public.server, g.metrics.conns)

@@ -46,7 +46,6 @@ func (g *Gateway) publicRoutes(posts map[string]handler) chi.Router {
 	}
 	r.Get(modelsPath, g.handle(g.models))
 	r.Get(modelsPath+"/*", g.handle(g.model))
-	r.Get(publicDocumentPath, g.handle(g.showDocument))
 	r.Get("/health", g.health) // these three as of vLLM, whose tools ask for them
 	r.Get("/ping", g.health)
 	r.Get("/version", g.version)

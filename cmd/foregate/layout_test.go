@@ -127,7 +127,6 @@ var walls = map[string][]string{
 	"github.com/klauspost/compress":        {"cache"},
 	"github.com/cespare/xxhash":            {"tiers", "tiers/application", "tiers/pool", "tiers/prefix"},
 	"go.opentelemetry.io":                  {"gateway/tracing"},
-	"github.com/getkin/kin-openapi":        {},                  // tests only
 	"github.com/google/go-cmp":             {"internal/golden"}, // tests only
 }
 

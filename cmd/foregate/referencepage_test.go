@@ -51,8 +51,7 @@ func referencePage(ctx context.Context, commands string) (string, error) {
 	b.WriteString("\n## Request fields\n\n" + fieldsText())
 	b.WriteString("\n## Request headers\n\n" + headerTable(headers.Request))
 	b.WriteString("\n## Response headers\n\n" + headerTable(headers.Response))
-	b.WriteString("\n## Paths and error codes\n\nEach listener describes its paths in OpenAPI 3.1, with their parameters, bodies, headers and statuses: `GET /openapi.json` (public; no key is asked for) and\n" +
-		"`GET /admin/openapi.json` (scope `operate`). Both have an `ETag`. An error body is `{\"error\": {\"message\", \"type\", \"param\", \"code\"}}`; `code` is one of these:\n\n" + codeTable(gateway.ErrorCodes))
+	b.WriteString("\n## Paths and error codes\n\nThe public listener has OpenAI's and Anthropic's [paths](guides/apis.md), and those of the field `passthrough`; [two listeners](guides/first-deployment.md#two-listeners) has those of operators. An error body is `{\"error\": {\"message\", \"type\", \"param\", \"code\"}}`; `code` is one of these:\n\n" + codeTable(gateway.ErrorCodes))
 	b.WriteString("\n## Metrics\n\nOn the admin listener, `GET /metrics`.\n\n" + metricsTable(metrics))
 	b.WriteString("\n## Commands and flags\n\n" + commands)
 	return b.String(), nil

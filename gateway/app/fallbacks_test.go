@@ -250,7 +250,12 @@ func TestAFallbackThatBreaksOffIsNotJoinedWithAnother(t *testing.T) {
 	first, second := startHosted(t, "from outside"), startHosted(t, "from outside")
 	first.set(0, true)
 	r := apptest.Serve(t, fallbackFile(deadURL, first.URL, second.URL, "{pool: hosted, max_usd_per_hour: 20}, {pool: other, max_usd_per_hour: 20}"))
-	resp, err := apptest.Client.Do((&call{method: http.MethodPost, path: chat, body: chatBody("llama-3", `"max_tokens":20,"stream":true`), headers: []string{"X-Tenant-ID", "acme"}}).request(t, r.URL))
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.URL+chat, strings.NewReader(chatBody("llama-3", `"max_tokens":20,"stream":true`)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header = http.Header{"Content-Type": {"application/json"}, "X-Tenant-Id": {"acme"}}
+	resp, err := apptest.Client.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -111,7 +111,7 @@ var engineControl = []string{
 }
 
 // served lists the paths that the gateway answers itself.
-var served = []string{"/v1/chat/completions", "/v1/completions", "/v1/models", "/openapi.json", "/livez", "/readyz", "/health", "/ping", "/version"}
+var served = []string{"/v1/chat/completions", "/v1/completions", "/v1/models", "/livez", "/readyz", "/health", "/ping", "/version"}
 
 // passedPath checks a path that is forwarded.
 func passedPath(p string) (string, error) {
