@@ -23,7 +23,7 @@ func wholeReceipt() *Receipt {
 	f := &Receipt{
 		ID: "5d41402abc4b2a76b9719d911017c592", Client: "order-7", Tenant: "acme", Route: "llama-3", Priority: "high", Time: noon, Took: 1500 * time.Millisecond, Lookup: 700 * time.Microsecond,
 		Trace: "4bf90000000000000000000000000036", Limits: 400 * time.Microsecond, Code: 597, Cache: "miss", Error: "cut", TargetPool: "big", DivertedFrom: "new",
-		Settings: Settings{"confidence", 32, 1200 * time.Millisecond, true, true, 0.02}, Prices: economy.Prices{1e-8, 1e-7, 2e-7, 2e-6}, Dropped: []string{"truncation", "tools[4] web_search"},
+		Settings: Settings{"confidence", 32, 1200 * time.Millisecond, true, true, 0.02}, Prices: economy.Prices{DraftPrefill: 1e-8, DraftDecode: 1e-7, TargetPrefill: 2e-7, TargetDecode: 2e-6}, Dropped: []string{"truncation", "tools[4] web_search"},
 	}
 	f.Answer(&tiers.Receipt{
 		Route: "llama-3", Began: noon.Add(1200 * time.Microsecond),
