@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/go-chi/chi/v5"
@@ -30,7 +29,6 @@ type responseState struct {
 	ctx context.Context // of the request: values for the calls
 	in  *admittedRequest
 
-	head   *conversations.Head          // of the conversation that the request names; nil for none
 	before conversations.ID             // the response that the request goes on from; the zero ID is none
 	id     conversations.ID             // of the answer
 	read   map[string][]json.RawMessage // items of answers by the id of their response
@@ -54,13 +52,13 @@ func (g *Gateway) translator(ctx context.Context, api *clientAPI, in *admittedRe
 	return responses.API{State: &responseState{g: g, l: l, ctx: ctx, in: in}}
 }
 
-// Past implements [responses.State]. The field tells a conversation from a response.
+// Past implements [responses.State].
 func (s *responseState) Past(id, field string) (items []json.RawMessage, err error) {
 	at, ok := conversations.ParseID(id)
-	if !ok || at.IsConversation() != (field == "conversation") {
+	if !ok {
 		return nil, stateProblem(conversations.ErrMissing, field)
 	}
-	turns, head, err := s.g.opts.Conversations.Turns(s.ctx, s.l.Caller.Tenant, at)
+	turns, err := s.g.opts.Conversations.Turns(s.ctx, s.l.Caller.Tenant, at)
 	if err != nil {
 		return nil, stateProblem(err, field)
 	}
@@ -74,7 +72,7 @@ func (s *responseState) Past(id, field string) (items []json.RawMessage, err err
 	if err := s.charge(items, field); err != nil {
 		return nil, err
 	}
-	s.head, s.before, s.past = head, turns[len(turns)-1].ID, s.bytes
+	s.before, s.past = turns[len(turns)-1].ID, s.bytes
 	return items, nil
 }
 
@@ -139,7 +137,7 @@ func (s *responseState) Keep(t responses.Turn) bool {
 		return false
 	}
 	defer func() { _ = s.in.reservation.charge(before) }() // less is never refused
-	turn := conversations.Turn{ID: s.id, Before: s.before, Input: t.Input, Output: t.Output, Whole: t.Whole, Head: s.head}
+	turn := conversations.Turn{ID: s.id, Before: s.before, Input: t.Input, Output: t.Output, Whole: t.Whole}
 	return s.g.opts.Conversations.Put(s.ctx, s.l.Caller.Tenant, turn, s.past) == nil
 }
 
@@ -164,9 +162,6 @@ func stateProblem(err error, field string) error {
 func (g *Gateway) responseRoutes(r chi.Router) {
 	r.Get(responsesPath+"/{id}", g.handle(g.storedResponse))
 	r.Delete(responsesPath+"/{id}", g.handle(g.deleteStored))
-	r.Post(conversationsPath, g.handle(g.admit(g.makeConversation)))
-	r.Get(conversationsPath+"/{id}", g.handle(g.storedResponse))
-	r.Delete(conversationsPath+"/{id}", g.handle(g.deleteStored))
 }
 
 // stored identifies the caller, and the response that the path names.
@@ -175,7 +170,7 @@ func (g *Gateway) stored(l *accessRecord, r *http.Request) (id conversations.ID,
 		return id, err
 	}
 	id, ok := conversations.ParseID(chi.URLParam(r, "id"))
-	if !ok || id.IsConversation() != strings.HasPrefix(r.URL.Path, conversationsPath) || !g.keepsResponses(l) {
+	if !ok || !g.keepsResponses(l) {
 		return id, stateProblem(conversations.ErrMissing, "")
 	}
 	return id, nil
@@ -194,7 +189,7 @@ func (g *Gateway) storedResponse(l *accessRecord, w http.ResponseWriter, r *http
 	return l.writeJSON(w, json.RawMessage(whole))
 }
 
-// deleteStored deletes a response, or a conversation with its responses.
+// deleteStored deletes a response.
 func (g *Gateway) deleteStored(l *accessRecord, w http.ResponseWriter, r *http.Request) error {
 	id, err := g.stored(l, r)
 	if err != nil {
@@ -203,9 +198,5 @@ func (g *Gateway) deleteStored(l *accessRecord, w http.ResponseWriter, r *http.R
 	if err := g.opts.Conversations.Delete(r.Context(), l.Caller.Tenant, id); err != nil {
 		return stateProblem(err, "")
 	}
-	prefix, object := conversations.ResponsePrefix, "response"
-	if id.IsConversation() {
-		prefix, object = conversations.ConversationPrefix, "conversation.deleted"
-	}
-	return l.writeJSON(w, map[string]any{"id": prefix + id.String(), "object": object, "deleted": true})
+	return l.writeJSON(w, map[string]any{"id": conversations.ResponsePrefix + id.String(), "object": "response", "deleted": true})
 }

@@ -1,14 +1,6 @@
--- KEYS: as of put. ARGV: conversation, response ("" for all of them). It answers how many were deleted.
+-- KEYS: as of put. ARGV: conversation, response. It answers how many were deleted.
 if not redis.call('ZSCORE', KEYS[1], ARGV[1]) then
   return 0
-end
-if ARGV[2] == '' then
-  local all = tonumber(redis.call('HGET', KEYS[2], '') or '0') - tonumber(redis.call('HGET', KEYS[2], ARGV[1]) or '0')
-  redis.call('HSET', KEYS[2], '', math.max(0, all))
-  redis.call('HDEL', KEYS[2], ARGV[1])
-  redis.call('ZREM', KEYS[1], ARGV[1])
-  redis.call('UNLINK', KEYS[3], KEYS[4])
-  return 1
 end
 local size = redis.call('HSTRLEN', KEYS[3], ARGV[2]) + redis.call('HSTRLEN', KEYS[4], ARGV[2]) + 2 * #ARGV[2] + 256
 local deleted = redis.call('HDEL', KEYS[3], ARGV[2])

@@ -2,13 +2,10 @@ package conversations
 
 import "strings"
 
-// What begins the ids of responses and of conversations where clients see them.
-const (
-	ResponsePrefix     = "resp_"
-	ConversationPrefix = "conv_"
-)
+// ResponsePrefix begins the ids of responses where clients see them.
+const ResponsePrefix = "resp_"
 
-// ID names a response by its own id and that of the first response of its conversation, or a conversation by the latter alone.
+// ID names a response by its own id and that of the first response of its conversation.
 type ID struct{ root, own string }
 
 // idLen is the length of the ids of requests: 16 bytes in hexadecimal.
@@ -22,23 +19,16 @@ func Next(after ID, request string) ID {
 	return ID{after.root, request}
 }
 
-// IsConversation reports whether the id is that of a conversation.
-func (id ID) IsConversation() bool { return id.own == "" }
-
-// String is the id without a prefix: the first response's, and a conversation's, is that of the first request alone.
+// String is the id without a prefix: the first response's is that of its request alone.
 func (id ID) String() string {
-	if id.IsConversation() || id.root == id.own {
+	if id.root == id.own {
 		return id.root
 	}
 	return id.root + "_" + id.own
 }
 
-// ParseID reads an id as [ID.String] writes it, with a prefix or, for a response, without. Whether there is such a response is not
-// known by that.
+// ParseID reads an id as [ID.String] writes it, with a prefix or without. Whether there is such a response is not known by that.
 func ParseID(s string) (id ID, ok bool) {
-	if root, named := strings.CutPrefix(s, ConversationPrefix); named {
-		return ID{root: root}, isID(root)
-	}
 	root, own, later := strings.Cut(strings.TrimPrefix(s, ResponsePrefix), "_")
 	if !later {
 		own = root

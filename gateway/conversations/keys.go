@@ -14,8 +14,7 @@ import (
 //
 //	foregate:response:{TENANT}           sorted set: conversation → time of its last turn, in ms of Redis' clock
 //	foregate:response:{TENANT}:bytes     hash: conversation → bytes; "" → bytes of all
-//	foregate:response:{TENANT}:C         hash: response → sealed items of its turn; "head" → sealed id of its last response, where
-//	                                     requests name the conversation
+//	foregate:response:{TENANT}:C         hash: response → sealed items of its turn
 //	foregate:response:{TENANT}:C:whole   hash: response → the sealed response, for GET
 //
 // TENANT, C and the names of responses are hashes of 16 bytes in hexadecimal. All expire responses.ttl after the last turn. What the

@@ -1,6 +1,5 @@
 -- KEYS: index, bytes, items, wholes. ARGV: conversation, response, response before it ("" for none), sealed items, sealed response, time
--- to live in ms, bytes of the tenant, bytes of a conversation, responses of a conversation, sealed head of the conversation after it and
--- before it ("" for a response that changes no head).
+-- to live in ms, bytes of the tenant, bytes of a conversation, responses of a conversation.
 -- It answers "ok", or why it stores nothing.
 local index, bytes = KEYS[1], KEYS[2]
 local conversation, response, before = ARGV[1], ARGV[2], ARGV[3]
@@ -23,9 +22,6 @@ end
 if before ~= '' and (not redis.call('ZSCORE', index, conversation) or redis.call('HEXISTS', KEYS[3], before) == 0) then
   return 'gone'
 end
-if ARGV[10] ~= '' and (redis.call('HGET', KEYS[3], 'head') or '') ~= ARGV[11] then
-  return 'gone'
-end
 local size = #ARGV[4] + #ARGV[5] + 2 * #response + 256
 local own = tonumber(redis.call('HGET', bytes, conversation) or '0') + size
 if own > tonumber(ARGV[8]) or own > tenant_max or redis.call('HLEN', KEYS[3]) >= tonumber(ARGV[9]) then
@@ -46,9 +42,6 @@ if tonumber(redis.call('HGET', bytes, '') or '0') + size > tenant_max then
 end
 redis.call('HSET', KEYS[3], response, ARGV[4])
 redis.call('HSET', KEYS[4], response, ARGV[5])
-if ARGV[10] ~= '' then
-  redis.call('HSET', KEYS[3], 'head', ARGV[10])
-end
 redis.call('HSET', bytes, conversation, own, '', tonumber(redis.call('HGET', bytes, '') or '0') + size)
 for i = 1, 4 do
   redis.call('PEXPIRE', KEYS[i], ttl)

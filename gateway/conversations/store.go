@@ -112,12 +112,7 @@ type Turn struct {
 	Input  []json.RawMessage // the items that it added
 	Output json.RawMessage   // the items of the answer: an array
 	Whole  []byte            // the response, as GET shows it
-
-	Head *Head // of the conversation that the request names; nil where it names none
 }
-
-// Head is the last response of a conversation that requests name. The zero value is that of one that is made.
-type Head struct{ sealed string }
 
 // record is a turn in Redis.
 type record struct {
@@ -126,9 +121,8 @@ type record struct {
 	Output json.RawMessage   `json:"output"`
 }
 
-// Put stores a turn, past of whose input was kept before, in bytes. A turn of a conversation whose head has moved since it was read is
-// not stored: another request was faster. It waits for PutTime at most, also if ctx has ended; an error says
-// that the turn is not stored. One that is stored can be read at every replica at once.
+// Put stores a turn, past of whose input was kept before, in bytes. It waits for PutTime at most, also if ctx has ended; an error
+// says that the turn is not stored. One that is stored can be read at every replica at once.
 func (s *Store) Put(ctx context.Context, tenant string, t Turn, past int64) error {
 	epochs, ok := s.o.Epochs(tenant)
 	if !ok {
@@ -149,15 +143,9 @@ func (s *Store) Put(ctx context.Context, tenant string, t Turn, past int64) erro
 	keys, conversation := of.keys(t.ID)
 	args := []any{
 		conversation, of.field(t.ID), before, s.o.Sealer.SealText(of.seal("items", t.ID), items), s.o.Sealer.SealText(of.seal("whole", t.ID), t.Whole),
-		c.TTL.Milliseconds(), c.TenantBytes, 2 * s.o.MaxBytes, maxTurns, "", "",
+		c.TTL.Milliseconds(), c.TenantBytes, 2 * s.o.MaxBytes, maxTurns,
 	}
-	if t.Head != nil {
-		args[len(args)-2], args[len(args)-1] = s.o.Sealer.SealText(of.seal("head", ID{root: t.ID.root}), []byte(t.ID.String())), t.Head.sealed
-	}
-	late := calls.Late[string]{}
-	if t.Head == nil { // the client is told that it is not stored; the head of a conversation stays, as others may go on from it already
-		late.OnLate = func(ctx context.Context, _ string) { _, _ = s.remove(ctx, of, t.ID, of.field(t.ID)) }
-	}
+	late := calls.Late[string]{OnLate: func(ctx context.Context, _ string) { _, _ = s.remove(ctx, of, t.ID) }} // the client is told that it is not stored
 	said, err := calls.Do(ctx, s.asker, func(ctx context.Context) (string, error) {
 		return s.scripts.Run(ctx, putScript, keys, args...).Text()
 	}, late)
@@ -201,10 +189,10 @@ func (s *Store) read(ctx context.Context, of owner, id ID, field string) ([]stri
 	return s.scripts.Run(ctx, readScript, keys, conversation, field).StringSlice()
 }
 
-// remove deletes a response by its field, or with "" the whole conversation.
-func (s *Store) remove(ctx context.Context, of owner, id ID, field string) (int, error) {
+// remove deletes a response.
+func (s *Store) remove(ctx context.Context, of owner, id ID) (int, error) {
 	keys, conversation := of.keys(id)
-	return s.scripts.Run(ctx, deleteScript, keys, conversation, field).Int()
+	return s.scripts.Run(ctx, deleteScript, keys, conversation, of.field(id)).Int()
 }
 
 // ask makes a call that a request waits for, for readTime at most, and counts it.
@@ -218,26 +206,12 @@ func ask[T any](ctx context.Context, s *Store, tenant, name string, call func(co
 	return answer, s.end(name, err)
 }
 
-// Turns returns the turns up to a response, or those of a conversation and its head, the first turn first, without whole responses.
-func (s *Store) Turns(ctx context.Context, tenant string, id ID) (turns []Turn, head *Head, err error) {
-	turns, err = ask(ctx, s, tenant, callRead, func(ctx context.Context, of owner) ([]Turn, error) {
+// Turns returns the turns up to a response, the first one first, without whole responses.
+func (s *Store) Turns(ctx context.Context, tenant string, id ID) ([]Turn, error) {
+	return ask(ctx, s, tenant, callRead, func(ctx context.Context, of owner) ([]Turn, error) {
 		fields, err := s.read(ctx, of, id, "")
-		if err != nil || !id.IsConversation() {
-			return s.walk(of, id, fields, err)
-		}
-		at := slices.Index(fields, "head")
-		if at < 0 || at+1 == len(fields) {
-			return nil, ErrMissing
-		}
-		text, err := s.o.Sealer.OpenText(of.seal("head", id), []byte(fields[at+1]), 2*idLen+1)
-		last, ok := ParseID(string(text))
-		if err != nil || !ok {
-			return nil, errUnsealed
-		}
-		head = &Head{fields[at+1]}
-		return s.walk(of, last, fields, nil)
+		return s.walk(of, id, fields, err)
 	})
-	return turns, head, err
 }
 
 // walk goes back from a response to the first one. fields are names and values in turns, unless they could not be read.
@@ -294,15 +268,11 @@ func (s *Store) Whole(ctx context.Context, tenant string, id ID) ([]byte, error)
 	})
 }
 
-// Delete deletes a response, or a conversation with its responses. Those that go on from a response can be read as before, but
+// Delete deletes a response. Those that go on from a response can be read as before, but
 // nothing goes on from them any more.
 func (s *Store) Delete(ctx context.Context, tenant string, id ID) error {
 	_, err := ask(ctx, s, tenant, callDelete, func(ctx context.Context, of owner) (int, error) {
-		field := of.field(id)
-		if id.IsConversation() {
-			field = ""
-		}
-		n, err := s.remove(ctx, of, id, field)
+		n, err := s.remove(ctx, of, id)
 		if err == nil && n == 0 {
 			err = ErrMissing
 		}

@@ -92,7 +92,7 @@ func TestATurnIsReadAtEveryReplicaAtOnce(t *testing.T) {
 		put(t, b, "acme", second)
 		branch := turn(3, first.ID, 10)
 		put(t, a, "acme", branch)
-		got, _, err := b.Turns(t.Context(), "acme", branch.ID)
+		got, err := b.Turns(t.Context(), "acme", branch.ID)
 		if err != nil || len(got) != 2 || string(got[0].Output) != `[{"answer":1}]` || string(got[1].Output) != `[{"answer":3}]` || got[1].Before != first.ID {
 			t.Errorf("%+v, %v", got, err)
 		}
@@ -100,11 +100,11 @@ func TestATurnIsReadAtEveryReplicaAtOnce(t *testing.T) {
 			t.Errorf("%s, %v", whole, err)
 		}
 		for _, id := range []ID{Next(ID{}, request(9)), Next(first.ID, request(9))} {
-			if _, _, err := a.Turns(t.Context(), "acme", id); !errors.Is(err, ErrMissing) {
+			if _, err := a.Turns(t.Context(), "acme", id); !errors.Is(err, ErrMissing) {
 				t.Errorf("forged %s: %v", id, err)
 			}
 		}
-		if _, _, err := a.Turns(t.Context(), "other", second.ID); !errors.Is(err, ErrMissing) {
+		if _, err := a.Turns(t.Context(), "other", second.ID); !errors.Is(err, ErrMissing) {
 			t.Errorf("another tenant's: %v", err)
 		}
 		if err := a.Delete(t.Context(), "other", second.ID); !errors.Is(err, ErrMissing) {
@@ -131,7 +131,7 @@ func TestADeletedResponseIsGoneAndNothingGoesOnFromIt(t *testing.T) {
 		if err := s.Delete(t.Context(), "acme", first.ID); !errors.Is(err, ErrMissing) {
 			t.Errorf("deleted twice: %v", err)
 		}
-		if _, _, err := s.Turns(t.Context(), "acme", second.ID); !errors.Is(err, ErrMissing) {
+		if _, err := s.Turns(t.Context(), "acme", second.ID); !errors.Is(err, ErrMissing) {
 			t.Errorf("it goes on: %v", err)
 		}
 		if err := s.Put(t.Context(), "acme", turn(3, first.ID, 10), 0); !errors.Is(err, ErrMissing) {
@@ -174,12 +174,12 @@ func TestATenantForgetsItsOldestConversations(t *testing.T) {
 			}
 		}
 		for n, turn := range all {
-			_, _, err := s.Turns(t.Context(), "acme", turn.ID)
+			_, err := s.Turns(t.Context(), "acme", turn.ID)
 			if forgotten := errors.Is(err, ErrMissing); forgotten != (n < 6) {
 				t.Errorf("turn %d: %v", n, err)
 			}
 		}
-		if _, _, err := s.Turns(t.Context(), "other", other.ID); err != nil {
+		if _, err := s.Turns(t.Context(), "other", other.ID); err != nil {
 			t.Errorf("another tenant's: %v", err)
 		}
 		bytes := int64(0)
@@ -237,7 +237,7 @@ func TestAConversationOfManyTurnsIsOneRead(t *testing.T) {
 		if err := s.Put(t.Context(), "acme", turn(5000, last, 1), 0); !errors.Is(err, ErrLarge) {
 			t.Errorf("one turn more: %v", err)
 		}
-		if turns, _, err := s.Turns(t.Context(), "acme", last); len(turns) != maxTurns || err != nil {
+		if turns, err := s.Turns(t.Context(), "acme", last); len(turns) != maxTurns || err != nil {
 			t.Errorf("%d turns, %v", len(turns), err)
 		}
 	})
@@ -250,21 +250,21 @@ func TestTurnsExpireAndAPurgeLeavesNothingToFind(t *testing.T) {
 		first := turn(1, ID{}, 10)
 		put(t, s, "acme", first)
 		w.epoch.Add(1)
-		if _, _, err := s.Turns(t.Context(), "acme", first.ID); !errors.Is(err, ErrMissing) {
+		if _, err := s.Turns(t.Context(), "acme", first.ID); !errors.Is(err, ErrMissing) {
 			t.Errorf("after a purge: %v", err)
 		}
 		if err := s.Put(t.Context(), "acme", turn(2, first.ID, 10), 0); !errors.Is(err, ErrMissing) {
 			t.Errorf("a turn behind a purged one: %v", err)
 		}
 		w.blind.Store(true)
-		if _, _, err := s.Turns(t.Context(), "acme", first.ID); !errors.Is(err, ErrAway) {
+		if _, err := s.Turns(t.Context(), "acme", first.ID); !errors.Is(err, ErrAway) {
 			t.Errorf("without knowing of purges: %v", err)
 		}
 		w.blind.Store(false)
 		w.config.TTL = 50 * time.Millisecond
 		short := turn(3, ID{}, 10)
 		put(t, s, "acme", short)
-		gone := func() bool { _, _, err := s.Turns(t.Context(), "acme", short.ID); return errors.Is(err, ErrMissing) }
+		gone := func() bool { _, err := s.Turns(t.Context(), "acme", short.ID); return errors.Is(err, ErrMissing) }
 		for began := time.Now(); !gone(); {
 			if time.Since(began) > 10*time.Second {
 				t.Fatal("it does not expire")
@@ -292,7 +292,7 @@ func TestAValueOfAnotherResponseDoesNotOpen(t *testing.T) {
 		if err := c.HSet(t.Context(), keys[2], of.field(second.ID), value).Err(); err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := s.Turns(t.Context(), "acme", second.ID); !errors.Is(err, ErrMissing) {
+		if _, err := s.Turns(t.Context(), "acme", second.ID); !errors.Is(err, ErrMissing) {
 			t.Errorf("it opens: %v", err)
 		}
 	})
@@ -320,7 +320,7 @@ func TestRedisThatFailsIsToldInTime(t *testing.T) {
 			if name == "full" { // it can be read
 				return
 			}
-			if _, _, err := s.Turns(t.Context(), "acme", turn(1, ID{}, 1).ID); !errors.Is(err, ErrAway) {
+			if _, err := s.Turns(t.Context(), "acme", turn(1, ID{}, 1).ID); !errors.Is(err, ErrAway) {
 				t.Errorf("read: %v", err)
 			}
 		})
@@ -351,46 +351,6 @@ func TestATurnThatIsStoredTooLateIsDeleted(t *testing.T) {
 			t.Fatal("the client was told that it is not stored, and it is")
 		}
 	}
-}
-
-func TestAConversationHasOneHead(t *testing.T) {
-	redistest.Each(t, func(t *testing.T, addr string, _ *redis.Client) {
-		w := newWorld(addr)
-		a, b := w.replica(t), w.replica(t)
-		id, _ := ParseID(ConversationPrefix + request(1))
-		first := turn(1, ID{}, 1)
-		put(t, a, "acme", first)
-		if _, _, err := a.Turns(t.Context(), "acme", id); !errors.Is(err, ErrMissing) {
-			t.Errorf("a response is a conversation: %v", err)
-		}
-		first = turn(2, ID{}, 1)
-		first.Head = &Head{}
-		put(t, a, "acme", first)
-		id, _ = ParseID(ConversationPrefix + request(2))
-		turns, head, err := b.Turns(t.Context(), "acme", id)
-		if err != nil || len(turns) != 1 {
-			t.Fatalf("%+v, %v", turns, err)
-		}
-		second, third := turn(3, first.ID, 1), turn(4, first.ID, 1)
-		second.Head, third.Head = head, head
-		put(t, b, "acme", second)
-		if err := a.Put(t.Context(), "acme", third, 0); !errors.Is(err, ErrMissing) {
-			t.Errorf("a turn that another one has overtaken: %v", err)
-		}
-		turns, _, err = a.Turns(t.Context(), "acme", id)
-		if err != nil || len(turns) != 2 || turns[1].ID != second.ID {
-			t.Errorf("%+v, %v", turns, err)
-		}
-		if _, _, err := a.Turns(t.Context(), "other", id); !errors.Is(err, ErrMissing) {
-			t.Errorf("another tenant's: %v", err)
-		}
-		if err := a.Delete(t.Context(), "acme", id); err != nil {
-			t.Fatal(err)
-		}
-		if _, _, err := b.Turns(t.Context(), "acme", second.ID); !errors.Is(err, ErrMissing) {
-			t.Errorf("a turn of a deleted conversation: %v", err)
-		}
-	})
 }
 
 func FuzzParseID(f *testing.F) {

@@ -15,11 +15,10 @@ type form struct {
 	names   map[string]toolName // of its tools, by their names in the chat
 	summary bool                // reasoning is told as its summary
 
-	state        State // nil keeps nothing
-	store        bool  // the answer is to be kept; at its end, whether it is
-	previous     string
-	conversation string
-	added        []json.RawMessage // the items of the input
+	state    State // nil keeps nothing
+	store    bool  // the answer is to be kept; at its end, whether it is
+	previous string
+	added    []json.RawMessage // the items of the input
 }
 
 // encoder writes one answer. Items come one after the other: a call ends when the next one begins.
@@ -196,9 +195,6 @@ func (e *encoder) response(dst []byte, status string) []byte {
 	dst = append(append(append(dst, `,"output":[`...), e.output...), `],"truncation":"disabled","store":`...)
 	dst = append(strconv.AppendBool(dst, e.store), `,"previous_response_id":`...)
 	dst = appendTextOrNull(dst, e.previous)
-	if e.conversation != "" {
-		dst = append(openai.AppendQuote(append(dst, `,"conversation":{"id":`...), e.conversation), '}')
-	}
 	dst = e.usage(append(append(dst, e.echo...), `,"usage":`...))
 	if len(e.Last.Extra) > 0 {
 		dst = append(append(dst, `,"foregate":`...), e.Last.Extra...)

@@ -10,9 +10,8 @@ import (
 
 // State is what is kept between the requests of the client's tenant. It is for one request.
 type State interface {
-	// Past returns the items of the conversation up to a response, or of a conversation that has a name, from which the request goes
-	// on: the first item first, and those of the last answer last. id may be anything that a client writes. The error is the client's,
-	// and names the field.
+	// Past returns the items of the conversation up to a response, from which the request goes on: the first item first, and those of
+	// the last answer last. id may be anything that a client writes. The error is the client's, and names the field.
 	Past(id, field string) ([]json.RawMessage, error)
 	// Answer returns the items of a response's answer alone.
 	Answer(id, field string) ([]json.RawMessage, error)
@@ -35,7 +34,11 @@ func (t *translator) readState() {
 		return
 	}
 	t.store = t.In.Flag("store") || !t.In.Has("store")
-	field, items, err := t.past()
+	const field = "previous_response_id"
+	if t.previous = t.In.Text(field); t.previous == "" {
+		return
+	}
+	items, err := t.state.Past(t.previous, field)
 	if err != nil {
 		t.In.Fail(err)
 	}
@@ -44,32 +47,6 @@ func (t *translator) readState() {
 			t.item(t.In.Read(raw, field))
 		}
 	}
-}
-
-// past returns the items that the request goes on from, and the field that names them.
-func (t *translator) past() (field string, items []json.RawMessage, err error) {
-	const previous, conversation = "previous_response_id", "conversation"
-	t.previous = t.In.Text(previous)
-	switch { // an id, or an object with one
-	case t.In.IsObject(conversation):
-		o := t.In.Object(conversation)
-		o.Only("id")
-		t.conversation = o.Required("id")
-	case t.In.Has(conversation):
-		t.conversation = t.In.Required(conversation)
-	}
-	switch {
-	case t.In.Err() != nil:
-	case t.previous != "" && t.conversation != "":
-		t.In.BadValue(conversation, "and previous_response_id exclude each other.")
-	case t.conversation != "":
-		items, err = t.state.Past(t.conversation, conversation)
-		return conversation, items, err
-	case t.previous != "":
-		items, err = t.state.Past(t.previous, previous)
-		return previous, items, err
-	}
-	return "", nil, nil
 }
 
 // referred returns the item that a reference names: one of an answer that is kept. Its id has that of the response in it.

@@ -21,11 +21,11 @@ var forwarded = map[string]string{
 
 // engineOnly are the fields that only an engine's own implementation can serve, and why.
 var engineOnly = map[string]clientapi.Reason{
-	"prompt": clientapi.ReasonNoChat, "background": clientapi.ReasonNoChat,
+	"prompt": clientapi.ReasonNoChat, "background": clientapi.ReasonNoChat, "conversation": clientapi.ReasonNoChat,
 }
 
 // Stateful are the fields that name what a [State] keeps.
-var Stateful = []string{"previous_response_id", "conversation"}
+var Stateful = []string{"previous_response_id"}
 
 // stateful are all that need a [State].
 var stateful = append([]string{"store"}, Stateful...)
