@@ -129,7 +129,7 @@ func TestABackendIsDrainedAndUndrainedByAReplica(t *testing.T) {
 }
 
 func TestTheUsageCommandPrintsATableOrJSONOrCSV(t *testing.T) {
-	report := ledger.Report{By: []ledger.Dimension{ledger.ByTenant}, Scope: ledger.ScopeFleet, From: "2026-11-01", To: "2026-11-23", Rows: []ledger.Row{
+	report := ledger.Report{By: []ledger.Dimension{ledger.ByTenant}, Span: ledger.Span{Scope: ledger.ScopeFleet, From: "2026-11-01", To: "2026-11-23"}, Rows: []ledger.Row{
 		{Tenant: "acme", Counts: ledger.Counts{Requests: 812, OK: 800}, USD: 1_234_567_891},
 	}}
 	for _, c := range []struct {

@@ -16,7 +16,7 @@ func TestUsageIsOneLinePerGroupAndATotal(t *testing.T) {
 			Requests: requests, OK: ok, Cached: 2, Coalesced: 1, Prompt: 1000 * requests, Completion: 500 * requests, DraftTokens: 300 * requests, DraftsSaved: saved, CacheSaved: 2_500_000,
 		}}
 	}
-	r := ledger.Report{From: "2026-11-01", To: "2026-11-23", Scope: ledger.ScopeFleet, By: []ledger.Dimension{ledger.ByTenant, ledger.ByDay}, Rows: []ledger.Row{
+	r := ledger.Report{Span: ledger.Span{From: "2026-11-01", To: "2026-11-23", Scope: ledger.ScopeFleet}, By: []ledger.Dimension{ledger.ByTenant, ledger.ByDay}, Rows: []ledger.Row{
 		row("acme", "2026-11-22", 812, 800, 1_234_000_000, 4_000_000_000), row("acme", "2026-11-23", 7, 7, 9_000, -120_000_000), row(ledger.Others, "2026-11-23", 40, 0, 0, 0),
 	}, Total: row("", "", 859, 807, 1_234_009_000, 3_880_000_000)}
 	var b bytes.Buffer
