@@ -13,7 +13,7 @@ import (
 var Ephemeral = []string{"stream", "stream_options", "user"}
 
 // digestContext separates digests from other hashes, and from digests of another canonical form.
-const digestContext = "foregate 2026-11 request in canonical form, 3\n"
+const digestContext = "foregate 2026-11 request in canonical form, 4\n"
 
 // Digest is a SHA-256 hash of the request's canonical form ([Request.Canonical]). Equal digests mean requests that
 // no engine can distinguish. It fails only if the body was changed after the scan.
@@ -25,10 +25,14 @@ func (r *Request) Digest() (sum [32]byte, err error) {
 	return sum, err
 }
 
+// byName are the members in which engines read objects by name, so that an order has no meaning. In others it is kept: templates
+// print the parameters of a tool and documents in their order, and a constrained answer has the order of its schema.
+var byName = []string{"messages", "tool_choice", "logit_bias"}
+
 // Canonical appends everything in the request that decides the answer: all members of the body except those
 // of [Ephemeral] and those that are not forwarded, sorted by name, as JSON without white space and needless escapes.
-// Equal bytes mean requests that no engine can distinguish. Numbers, and the order within a member, which templates may
-// print, stay as they are. It fails only if the body was changed after the scan.
+// Equal bytes mean requests that no engine can distinguish. The order within a member stays as it is, but for those of
+// [byName]; so do numbers. It fails only if the body was changed after the scan.
 func (r *Request) Canonical(dst []byte) ([]byte, error) {
 	order := make([]*member, 0, 16)
 	for i := range r.members {
@@ -44,7 +48,7 @@ func (r *Request) Canonical(dst []byte) ([]byte, error) {
 		}
 		var err error
 		out = append(AppendQuote(out, m.name), ':')
-		if out, err = jsontext.AppendFormat(out, m.value.Of(r.Body), lenient); err != nil { // the scan has refused duplicate names
+		if out, err = jsontext.AppendFormat(out, m.value.Of(r.Body), lenient, jsontext.ReorderRawObjects(slices.Contains(byName, m.name))); err != nil { // the scan has refused duplicate names
 			return dst, fmt.Errorf("the request's body is not what was scanned: %w", err)
 		}
 	}
