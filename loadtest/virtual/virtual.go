@@ -63,7 +63,6 @@ type lab struct {
 	ended  bool    // no more conversations begin
 	enough bool    // the scenario's Enough ends the run
 	peak   float64 // KV usage of any backend
-	audits int     // drafts judged to their end
 
 	eras     []era                // of the draft
 	era      int                  // that is

@@ -90,7 +90,7 @@ func (f *Fleet) setDrain(field string, d drain) bool {
 		return false
 	}
 	now := f.now()
-	if d.At = max(now, was.At+1); d.Undone && !(known && was.active(now)) {
+	if d.At = max(now, was.At+1); d.Undone && (!known || !was.active(now)) {
 		d.At += slack // another replica may have drained it a moment ago
 	}
 	if d.Until > 0 {

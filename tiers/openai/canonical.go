@@ -41,16 +41,17 @@ func (r *Request) Canonical(dst []byte) ([]byte, error) {
 		}
 	}
 	slices.SortFunc(order, func(a, b *member) int { return strings.Compare(a.name, b.name) })
-	out := append(dst, '{')
+	before := dst
+	dst = append(dst, '{')
 	for i, m := range order {
 		if i > 0 {
-			out = append(out, ',')
+			dst = append(dst, ',')
 		}
 		var err error
-		out = append(AppendQuote(out, m.name), ':')
-		if out, err = jsontext.AppendFormat(out, m.value.Of(r.Body), lenient, jsontext.ReorderRawObjects(slices.Contains(byName, m.name))); err != nil { // the scan has refused duplicate names
-			return dst, fmt.Errorf("the request's body is not what was scanned: %w", err)
+		dst = append(AppendQuote(dst, m.name), ':')
+		if dst, err = jsontext.AppendFormat(dst, m.value.Of(r.Body), lenient, jsontext.ReorderRawObjects(slices.Contains(byName, m.name))); err != nil { // the scan has refused duplicate names
+			return before, fmt.Errorf("the request's body is not what was scanned: %w", err)
 		}
 	}
-	return append(out, '}'), nil
+	return append(dst, '}'), nil
 }

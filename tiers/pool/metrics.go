@@ -120,7 +120,7 @@ var (
 		{desc("foregate_backend_up", "1 while the backend accepts connections and answers, 0 after it refused one or answered nothing for 2 s."), prometheus.GaugeValue,
 			func(_ *Pool, b *backend, _ time.Time) float64 { return number(b.down == nil) }},
 		{desc("foregate_backend_drained", "1 while the backend gets no new requests because an operator or a cloud said so."), prometheus.GaugeValue,
-			func(p *Pool, b *backend, now time.Time) float64 { return number(p.drained(b) != "") }},
+			func(p *Pool, b *backend, _ time.Time) float64 { return number(p.drained(b) != "") }},
 		{desc("foregate_backend_rent_usd_per_hour", "Rent of the backend in US dollars an hour, where it is configured."), prometheus.GaugeValue,
 			func(p *Pool, _ *backend, _ time.Time) float64 {
 				return ifKnown(p.price.USDPerHour, p.price.USDPerHour > 0)

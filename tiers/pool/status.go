@@ -50,7 +50,7 @@ func (p *Pool) Snapshot() []Backend {
 	for i, b := range r.set {
 		s := &out[i]
 		s.Pool, s.ID, s.URL = p.o.Name, b.id, b.url
-		s.Engine, s.State, s.InFlight, s.Reading, s.Life = b.identity.kind, p.stateOf(b, now), b.account.all.requests, b.reading, b.life
+		s.Engine, s.State, s.InFlight, s.Reading, s.Life = b.identity.kind, p.stateOf(b), b.account.all.requests, b.reading, b.life
 		s.Probed = s.Probed && !p.out(b) && !b.identity.isUnasked()
 		s.Why = p.why(b, now)
 		if r := &s.Reading; !r.At.IsZero() {
@@ -64,7 +64,7 @@ func (p *Pool) Snapshot() []Backend {
 }
 
 // stateOf returns the state of a backend. The caller holds mu.
-func (p *Pool) stateOf(b *backend, now time.Time) State {
+func (p *Pool) stateOf(b *backend) State {
 	switch {
 	case b.down != nil:
 		return StateDown
