@@ -156,8 +156,8 @@ func keysReachEverything(t *testing.T, b *browser, d *demoWorld) {
 			p.click(hook("auto-refresh"))
 			p.write("filter-tenant", d.receiptOf("draft").ID)
 		}
-		if view == "risk" { // its chart comes with an answer of its own
-			p.until("the frontier is drawn", fmt.Sprintf(`document.querySelector('%s')`, hook("frontier-point")))
+		if view == "risk" { // its chart and its applications come with answers of their own
+			p.until("the frontier and the applications are drawn", fmt.Sprintf(`document.querySelector('%s') && document.querySelector('%s')`, hook("frontier-point"), hook("applications")))
 		}
 		p.eval(nil, listening)
 		var want []string
