@@ -22,8 +22,8 @@ func PerToken(usdPerHour, perSecond float64) float64 {
 }
 
 // EstimateCost sets asking the target alone against drafting first, in USD of one request.
-// P_d and P_t are the prompt, without what the draft pool or the target pool has cached of it, L the expected answer, m the draft tokens that are
-// made until a draft is found wanting, A the share of drafts that are served, g the share
+// P_d and P_t are the prompt, without what the draft pool or the target pool has cached of it, L the expected answer,
+// m the draft tokens that are made until a draft is found wanting, A the share of drafts that are served, g the share
 // of a rejected draft's tokens that goes into the answer.
 //
 //	T  target only   P_t·c_tp + L·c_td
