@@ -105,7 +105,9 @@ func (r *Request) mixKey() audit.MixKey {
 // read reads prices, statistics, evidence and load for a draft that would be judged.
 func (c *Cascade) read(r *Request, in *plan.Inputs) {
 	in.Prices, in.Expected = r.TokenPrices(), c.costs.Expect(trafficClassOf(r, &r.Plan))
-	in.Cached = economy.Cached{Draft: r.Draft.Cached(&r.Needs), Target: r.Target.Cached(&r.Needs)}
+	if in.Prices.Complete() { // else nothing is weighed
+		in.Cached = economy.Cached{Draft: r.Draft.Cached(&r.Needs), Target: r.Target.Cached(&r.Needs)}
+	}
 	in.Explore = c.Random(r.ID, DrawExplore)
 	if !r.Config.Mode.Audited() {
 		return

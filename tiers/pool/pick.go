@@ -146,11 +146,8 @@ func (p *Pool) tell(r *round) {
 // warmth sets how much of the prompt each candidate has in its cache: by placements, and all of it on the backend that
 // has just computed it. The caller holds mu.
 func (p *Pool) warmth(r *round, d *Demand) {
-	p.warm.Find(d.parts(), r.need.prompt, func(cache *prefix.Cache, tokens int, main bool) {
-		if cache.Index >= len(r.set) || r.set[cache.Index].cache != cache {
-			return // it came after the round began, or is gone
-		}
-		if c := &r.cands[cache.Index]; tokens > c.expected {
+	p.findWarm(r.set, d, r.need.prompt, func(i, tokens int, main bool) {
+		if c := &r.cands[i]; tokens > c.expected {
 			c.expected, c.main = tokens, main
 		}
 	})
@@ -168,12 +165,19 @@ func (p *Pool) Cached(d *Demand) (tokens int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	set := *p.set.Load()
-	p.warm.Find(d.parts(), d.PromptTokens, func(cache *prefix.Cache, expected int, _ bool) {
-		if cache.Index < len(set) && set[cache.Index].cache == cache {
-			tokens = max(tokens, int(float64(expected)*set[cache.Index].hits.Trust()))
-		}
+	p.findWarm(set, d, d.PromptTokens, func(i, expected int, _ bool) {
+		tokens = max(tokens, int(float64(expected)*set[i].hits.Trust()))
 	})
 	return tokens
+}
+
+// findWarm is [prefix.Table.Find] by the place of a backend in a set. The caller holds mu.
+func (p *Pool) findWarm(set []*backend, d *Demand, prompt int, found func(i, tokens int, main bool)) {
+	p.warm.Find(d.parts(), prompt, func(cache *prefix.Cache, tokens int, main bool) {
+		if i := cache.Index; i < len(set) && set[i].cache == cache { // else it came later, or is gone
+			found(i, tokens, main)
+		}
+	})
 }
 
 // leave removes an expected prefix that the engine has no space for: most such expectations on that backend were wrong.
