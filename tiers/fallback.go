@@ -8,6 +8,7 @@ import (
 
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/ledger"
+	"github.com/foregate/foregate/internal/redis/calls"
 	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/economy"
 	"github.com/foregate/foregate/tiers/engine"
@@ -191,6 +192,7 @@ func (d fallbackDollars) settle(usd float64) {
 
 // reserve takes the most that an answer may cost.
 func (l *leaving) reserve(ctx context.Context, fb *Fallback) (d fallbackDollars, ok bool) {
+	ctx = calls.WithWaited(ctx, new(calls.Waited)) // the cascade has taken its time
 	most := fb.bound(l.Body)
 	var err error
 	if access := l.Caller.Access; access.HasBudgets() {

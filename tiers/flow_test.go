@@ -3,6 +3,8 @@ package tiers
 import (
 	"context"
 	"errors"
+	"io"
+	"net"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -10,10 +12,12 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/ledger"
+	"github.com/foregate/foregate/internal/redis/calls"
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/openai"
@@ -274,6 +278,46 @@ func TestAnAnswerOfItsOwnIsNeverSharedOrKept(t *testing.T) {
 				t.Errorf("%q, %s", text, a.record.Cache)
 			}
 		}
+	})
+}
+
+func TestARequestWaitsForASilentRedisOnceForCacheAndLimitsTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		silent := redis.NewClient(&redis.Options{
+			Addr: "127.0.0.1:1", MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}, // no name to look up
+			MaxRetries: -1, ContextTimeoutEnabled: true, ReadTimeout: 100 * time.Millisecond,
+			Dialer: func(context.Context, string, string) (net.Conn, error) {
+				here, there := net.Pipe()
+				go func() { _, _ = io.Copy(io.Discard, there) }() // ends with its connection
+				return here, nil
+			},
+		})
+		const budget = 15 * time.Millisecond
+		store := cache.NewStore(cache.Options{Redis: silent})
+		store.Heard(time.Now())
+		p := NewPipeline(PipelineOptions{
+			Cascade: newBench(t, nil).Cascade, Store: store, Ledger: ledger.New(ledger.Options{Redis: silent}),
+			HighShare: func() float64 { return 1 },
+		})
+		for range 3 { // fewer than make it be left alone
+			a := &Metadata{Caller: identity.Caller{Tenant: "acme", RPM: 6000, TPM: 1_000_000}}
+			q := &request{Request: &Request{Arrival: Arrival{Metadata: a}, Services: &p.Services}, p: p, record: &Record{}, cacheable: true}
+			ctx := calls.WithWaited(t.Context(), &q.patience)
+			began := time.Now()
+			if e, result := q.lookUp(ctx); e != nil || result != cache.ResultLate {
+				t.Errorf("the look: %v", result)
+			}
+			reserved, err := p.reserve(ctx, a, estimate{prompt: 1, answer: 1}, q.record)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if took := time.Since(began); took != budget {
+				t.Errorf("the request waited for %v, want %v", took, budget)
+			}
+			reserved.Settle(-1, 0)
+		}
+		_ = silent.Close()
+		time.Sleep(time.Minute) // what was asked ends
 	})
 }
 

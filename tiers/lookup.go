@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/cache"
+	"github.com/foregate/foregate/internal/redis/calls"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
 )
@@ -22,6 +23,7 @@ type request struct {
 	record *Record
 
 	cfg       cache.Config // settings at its arrival
+	patience  calls.Waited // how long it has waited for Redis
 	bypass    bool         // the cache is not used
 	key       cache.Key    // zero with bypass
 	tier      string       // of the key
@@ -45,6 +47,7 @@ func (p *Pipeline) Answer(ctx context.Context, in Arrival, to Sink, record *Reco
 			return err
 		}
 	}
+	ctx = calls.WithWaited(ctx, &q.patience)
 	if q.coalesces() {
 		if s := p.o.Generations.join(q.generation()); s != nil {
 			return q.share(ctx, s)

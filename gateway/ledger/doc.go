@@ -6,7 +6,7 @@
 //
 // One script checks a tenant's limits per minute and its budgets per hour, day and month of the UTC calendar, and reserves, in
 // one round trip: if one refuses, none is charged. A tenant without them costs none. No request fails because of Redis, and none
-// waits for it longer than its budget of time (100 ms longer for budgets with
+// waits for it longer than its budget of time, which it shares with the look-up in the cache (100 ms longer for budgets with
 // on_redis_loss: deny); after five failures in a row none waits at all, until Redis has answered in time in the background. While
 // Redis answers, what all requests of a window have used is above the budget by no more than what those in flight use beyond
 // their estimates, and no minute admits more requests than limit + burst, and one burst more for each time that Redis returns in it.

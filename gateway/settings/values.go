@@ -29,7 +29,7 @@ type Values struct {
 	RoutePolicy    string        `setting:"route.policy,fleet" default:"fit" choice:"fit,round_robin" doc:"How a backend of a pool is chosen. 'fit' weighs prefix-cache hits, KV memory and load; 'round_robin' is a baseline for comparison."`
 	ScrapeInterval time.Duration `setting:"scrape.interval,fleet" default:"500ms" min:"20ms" max:"1m" doc:"How often a replica scrapes a backend's metrics. A reading is used unchanged for 2 s, so a value above 1s is not recommended."`
 	ConnectTimeout time.Duration `setting:"timeout.connect,fleet" default:"1s" min:"10ms" max:"1m" doc:"Longest time to open a connection to a backend. A TLS handshake may take 10 s more."`
-	RedisTimeout   time.Duration `setting:"redis.timeout,fleet" default:"15ms" min:"1ms" max:"1s" doc:"Longest time that a request waits for Redis: once for the cache, and once for its tenant's limits and budgets. After it the request is answered without the cache, and the replica decides with its own counts."`
+	RedisTimeout   time.Duration `setting:"redis.timeout,fleet" default:"15ms" min:"1ms" max:"1s" doc:"Longest time that a request waits for Redis: for the cache and for its tenant's limits and budgets together. After it the request is answered without the cache, and the replica decides with its own counts."`
 
 	// AllowHighShed is shed.allow_high. shed.high may be below minHighThreshold only with it, so that no
 	// single field can reject the whole class high.

@@ -70,12 +70,19 @@ type Late[T any] struct {
 // Do puts a call and waits for the answer, the budget at most: [ErrLate] then. While Redis does not answer it is not put
 // at all, [ErrAway]; nor while too many are under way, [ErrBusy], which says nothing of Redis. The call's context has
 // ctx's values, and is not cancelled with it; the call has deadlines of its own. One that panics has failed.
+//
+// Where ctx has a [Waited], what was waited before is taken off the budget; with nothing left the call is put all the
+// same. That such a shorter wait is over says nothing of Redis: the result of its call does, when it comes.
 func Do[T any](ctx context.Context, c *Client, call func(context.Context) (T, error), late Late[T]) (answer T, err error) {
 	var none T
 	if c.Away() {
 		return none, ErrAway
 	}
-	timer := time.NewTimer(c.o.Budget() + late.Extra)
+	waited, budget, began := waitedOf(ctx), c.o.Budget(), time.Now()
+	wait := waited.remaining(budget)
+	cut := wait < budget
+	defer func() { waited.total.Add(int64(time.Since(began))) }()
+	timer := time.NewTimer(wait + late.Extra)
 	defer timer.Stop()
 	select {
 	case c.slots <- struct{}{}:
@@ -99,6 +106,11 @@ func Do[T any](ctx context.Context, c *Client, call func(context.Context) (T, er
 		select {
 		case reply <- o:
 		case <-left:
+			if late := time.Since(began) > budget; cut && o.err == nil && late {
+				c.record(ErrLate)
+			} else if cut {
+				c.record(o.err)
+			}
 			if o.err == nil && late.OnLate != nil {
 				_, _ = recovered(func() (T, error) { late.OnLate(detached, o.answer); return none, nil })
 			}
@@ -110,7 +122,9 @@ func Do[T any](ctx context.Context, c *Client, call func(context.Context) (T, er
 		return o.answer, o.err
 	case <-timer.C:
 		close(left)
-		c.record(ErrLate)
+		if !cut {
+			c.record(ErrLate)
+		}
 		return none, ErrLate
 	}
 }
@@ -296,4 +310,28 @@ func (c *Client) Drain(atMost time.Duration) {
 			return
 		}
 	}
+}
+
+// Waited is how long one request has waited for Redis so far. Each [Client] takes it off its own budget, so that all
+// waits of the request together are no longer than the longest budget. The zero value has waited for nothing.
+type Waited struct{ total atomic.Int64 } // ns
+
+type waitedKey struct{}
+
+// WithWaited makes the calls of a context share one Waited.
+func WithWaited(ctx context.Context, p *Waited) context.Context {
+	return context.WithValue(ctx, waitedKey{}, p)
+}
+
+// waitedOf is a context's, or one of its own.
+func waitedOf(ctx context.Context) *Waited {
+	if p, ok := ctx.Value(waitedKey{}).(*Waited); ok {
+		return p
+	}
+	return &Waited{}
+}
+
+// remaining is what it leaves of a budget.
+func (w *Waited) remaining(budget time.Duration) time.Duration {
+	return max(0, budget-time.Duration(w.total.Load()))
 }

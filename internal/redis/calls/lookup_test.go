@@ -243,3 +243,37 @@ func TestAnAnswerThatIsWorthMoreIsWaitedForLongerThanTheBudget(t *testing.T) {
 		}
 	})
 }
+
+func TestAWaitThatWasCutShortSaysNothingOfRedisBeforeItsAnswerComes(t *testing.T) {
+	for name, c := range map[string]struct {
+		takes time.Duration
+		err   error
+		away  bool
+	}{
+		"in time for the whole budget":  {takes: budget},
+		"late for the whole budget too": {takes: budget + 1, away: true},
+		"an error":                      {takes: budget, err: errors.New("broken"), away: true},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			a := newClient(Options{Slots: 2 * MaxFailures})
+			for range 2 * MaxFailures {
+				p := new(Waited)
+				p.total.Add(int64(budget / 2))
+				if _, err := Do(WithWaited(t.Context(), p), a, after(c.takes, c.err), Late[int]{}); !errors.Is(err, ErrLate) {
+					t.Errorf("%s: %v", name, err)
+				}
+				if a.Away() {
+					t.Fatalf("%s: it is left alone before anybody knows", name)
+				}
+				time.Sleep(c.takes - budget/2)
+				synctest.Wait()
+				if a.Away() {
+					break
+				}
+			}
+			if a.Away() != c.away {
+				t.Errorf("%s: left alone is %t", name, a.Away())
+			}
+		})
+	}
+}
