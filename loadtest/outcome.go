@@ -58,7 +58,7 @@ type Usage struct {
 	Busy                      time.Duration // spent in engine steps, the profiles' time
 	PrefixQueries, PrefixHits int           // prompt tokens
 	Preemptions               int
-	Deaths, OOMDeaths         int // of engines; of a full cache
+	OOMDeaths                 int // of engines, of a full cache
 	Generated                 int // tokens, thrown-away ones too
 }
 

@@ -87,7 +87,7 @@ func TestAResultBecomesARow(t *testing.T) {
 	r.Add(Outcome{End: Limited})
 	res := &Result{Case: "one", Window: 10 * time.Second, Recorder: r, Pools: []Usage{
 		{Tier: "draft", GPUs: 1, USDPerHour: 0.6, Busy: 30 * time.Minute, PrefixQueries: 100, PrefixHits: 10, Preemptions: 1},
-		{Tier: "target", GPUs: 4, USDPerHour: 10, Busy: time.Hour, PrefixQueries: 100, PrefixHits: 80, Deaths: 3, OOMDeaths: 2},
+		{Tier: "target", GPUs: 4, USDPerHour: 10, Busy: time.Hour, PrefixQueries: 100, PrefixHits: 80, OOMDeaths: 2},
 	}}
 	want := Row{
 		Name: "one", Requests: 8, Errors: 1, Shed: 1, Escalated: 1, Cached: 1, Coalesced: 1,

@@ -16,7 +16,7 @@ func TestEveryFlagReachesTheServerAndItStopsWhenTold(t *testing.T) {
 	go func() {
 		code <- serve(ctx, []string{"--listen=127.0.0.1:0", "--engine=sglang", "--model=tiny", "--blocks=100", "--max-num-seqs=4",
 			"--max-num-batched-tokens=64", "--scheduling-policy=priority", "--blind=0.5", "--divergence=0.1", "--time-scale=100",
-			"--enable-prompt-tokens-details", "--max-model-len=512", `--fault={"status":503,"for":1}`}, w, io.Discard)
+			"--enable-prompt-tokens-details", "--max-model-len=512", `--fault={"status":503}`}, w, io.Discard)
 	}()
 	line := make([]byte, 200)
 	n, err := r.Read(line)
@@ -36,6 +36,11 @@ func TestEveryFlagReachesTheServerAndItStopsWhenTold(t *testing.T) {
 	if status, body := ask(); status != 503 || !strings.HasPrefix(body, `{"object":"error"`) {
 		t.Errorf("the fault: %d %s", status, body)
 	}
+	resp, err := http.Post(url+"/sim/fault", "application/json", strings.NewReader(`{}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
 	if status, body := ask(); status != 200 {
 		t.Errorf("healed: %d %s", status, body)
 	}

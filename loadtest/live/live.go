@@ -92,8 +92,8 @@ func (o *Options) check() error {
 		return fmt.Errorf("live: deadline %v is not above 0", o.Scenario.Deadline)
 	case o.Target == "" && o.Gateway == "":
 		return errors.New("live: Options need Gateway, the gateway's binary, or a Target")
-	case o.Case.Oracle > 0 || len(o.Scenario.Faults) > 0:
-		return errors.New("live: faults and oracles are for virtual runs; loadtest chaos has faults of real processes")
+	case o.Case.Oracle > 0 || len(o.Scenario.Faults) > 0 || o.Case.Target.OOM || o.Case.Draft != nil && o.Case.Draft.OOM:
+		return errors.New("live: faults, oom and oracles are for virtual runs; loadtest chaos has faults of real processes")
 	case o.Case.Router > 0 || len(o.Scenario.Changes)+len(o.Scenario.Outages) > 0:
 		return errors.New("live: router, changes and redis_away are for virtual runs")
 	}

@@ -61,8 +61,6 @@ func (g *gauge) usage(after map[*vllmsim.Server]vllmsim.State) []loadtest.Usage 
 			u.PrefixQueries += is.PrefixQueries - was.PrefixQueries
 			u.PrefixHits += is.PrefixHits - was.PrefixHits
 			u.Preemptions += is.Preemptions - was.Preemptions
-			u.Deaths += is.Deaths - was.Deaths
-			u.OOMDeaths += is.OOMDeaths - was.OOMDeaths
 			u.Generated += is.GeneratedTokens - was.GeneratedTokens
 		}
 		all = append(all, u)

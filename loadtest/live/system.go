@@ -72,7 +72,7 @@ func simulated(o *Options, tier string, spec *loadtest.Pool, to *vllmsim.Options
 	*to = vllmsim.Options{
 		Model: spec.Model, Profile: spec.Profile, Seed: o.Seed, TimeScale: o.Scenario.TimeScale,
 		BlocksOverride: spec.Blocks, MaxNumSeqs: spec.MaxSeqs, MaxBatchedTokens: spec.MaxBatchedTokens,
-		Policy: spec.Policy, OOM: spec.OOM, Restart: spec.Restart, PromptTokensDetails: true,
+		Policy: spec.Policy, PromptTokensDetails: true,
 	}
 	if tier == chaos.DraftPool {
 		to.Divergence, to.Blind = spec.Divergence, spec.Blind

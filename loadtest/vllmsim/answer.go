@@ -51,10 +51,6 @@ func (c *call) answer() {
 		}
 		for i := range events {
 			ev := &events[i]
-			if ev.finish == finishDead {
-				c.s.writeError(c.w, errDead)
-				return
-			}
 			choices[ev.choice].add(ev)
 			if ev.finish != "" {
 				open--

@@ -2,10 +2,12 @@ package vllmsim
 
 import (
 	"fmt"
+	"io"
 	"math"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestFaultsBeyondReasonAreRefused(t *testing.T) {
@@ -56,6 +58,46 @@ func TestARequestCannotAskForMoreThanAnyServerHolds(t *testing.T) {
 	}
 	a := ask(t, s, "/v1/completions", `{"prompt":[`+prompts(1024)+`],"max_tokens":1}`)
 	expect(t, "choices", len(a.Choices), 1024)
+}
+
+// endless is a request that does not end before its server does.
+const endless = `{"prompt":"go on","max_tokens":100000,"ignore_eos":true,"stream":%t}`
+
+// outcome is how one request ended.
+type outcome struct {
+	status int
+	body   string
+	err    error
+}
+
+// begin sends a completion and returns where its end arrives.
+func begin(s *Server, body string) <-chan outcome {
+	out := make(chan outcome, 1)
+	url := s.URL()
+	go func() {
+		client := http.Client{Timeout: waiting}
+		resp, err := client.Post(url+"/v1/completions", "application/json", strings.NewReader(body))
+		if err != nil {
+			out <- outcome{err: err}
+			return
+		}
+		defer func() { _ = resp.Body.Close() }()
+		b, err := io.ReadAll(resp.Body)
+		out <- outcome{resp.StatusCode, string(b), err}
+	}()
+	return out
+}
+
+// ended is what became of a request that begin sent.
+func ended(t *testing.T, c <-chan outcome) outcome {
+	t.Helper()
+	select {
+	case got := <-c:
+		return got
+	case <-time.After(2 * waiting):
+		t.Fatal("a request does not end")
+		return outcome{}
+	}
 }
 
 // Big answers are under way, wholly buffered, when the server is told to end: none is cut off.

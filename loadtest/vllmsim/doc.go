@@ -10,9 +10,7 @@
 //     scaled time, and a virtual-time lab may drive it as it likes.
 //   - [Profile], the speeds of one model on one kind of GPU.
 //
-// A server has lives: one whose engine dies (out of memory, by a [Fault], after a spot notice) ends what is under way as
-// vLLM does, refuses connections for a while and comes back on the same address with nothing remembered. testdata/engines has
-// what each kind of engine answers; the form of answers is held to recordings of a real vLLM (testdata/wire of the repository).
+// testdata/engines has what each kind of engine answers; the form of answers is held to recordings of a real vLLM (testdata/wire of the repository).
 //
 // A server may speak the wire of another engine ([Options.Engine], face.go): SGLang or any server
 // of OpenAI's API, each with its own routes, members, errors, metrics and shapes of answers. Where the wires were read, and at which versions:
@@ -25,8 +23,8 @@
 //
 // Routes, members and metrics that no gateway reads are left out.
 //
-// For what verifies drafts there is more: a server may lack a feature ([Options.Without]), number its tokens otherwise ([Options.Tokenizer]), disagree with itself by a rounding ([Options.Ties]), fail at scoring
-// alone ([Fault.Score]), and is a judge when it is asked the question of one ([Model.Judge]).
+// For what verifies drafts there is more: a server may lack a feature ([Options.Without]), number its tokens otherwise
+// ([Options.Tokenizer]), fail at scoring alone ([Fault.Score]), and is a judge when it is asked the question of one ([Model.Judge]).
 //
 // The package guarantees: the same options and the same request give the same answer, whatever the load; generating on
 // from prompt and prefix ids gives what one go would have given, unless the request holds the answer to a format: as in

@@ -15,23 +15,16 @@ type engine struct {
 	scale float64
 	epoch time.Time
 	wake  chan struct{}
-	other chan struct{} // the step under way ends at another time than it did
-
-	stop chan struct{} // closed by kill
 
 	mu          sync.Mutex
 	sched       *Scheduler
-	step        *Batch        // under way
 	vend        time.Duration // when the last step ended
 	lag         time.Duration
-	closed      string // the finish reason that everything ends with: abort after SIGTERM, dead after a death; "" while it runs
-	killed      bool
+	ended       bool // everything ends with finish_reason abort, as after SIGTERM
 	jobs        map[*Seq]*job
 	totals      totals
 	met         *metrics
-	levelsStale bool          // sequences left without a step: levels must be shown anew
-	hung        bool          // by a fault: the step under way does not end
-	since       time.Duration // it has been, on the engine's clock
+	levelsStale bool // sequences left without a step: levels must be shown anew
 }
 
 // totals are what State counts beside the scheduler.
@@ -52,7 +45,7 @@ const (
 )
 
 func newEngine(s *Scheduler, scale float64, met *metrics) *engine {
-	return &engine{scale: scale, epoch: time.Now(), wake: make(chan struct{}, 1), other: make(chan struct{}, 1), stop: make(chan struct{}),
+	return &engine{scale: scale, epoch: time.Now(), wake: make(chan struct{}, 1),
 		sched: s, jobs: map[*Seq]*job{}, met: met}
 }
 
@@ -65,14 +58,13 @@ func (e *engine) seconds(d time.Duration) float64 { return max(0, e.real(d).Seco
 // real converts the engine's time to the wall's.
 func (e *engine) real(d time.Duration) time.Duration { return time.Duration(float64(d) / e.scale) }
 
-// add queues jobs. An engine that has stopped ends them at once: with finish_reason abort, as vLLM does after SIGTERM, or as
-// its death ends them.
+// add queues jobs. An engine that has stopped ends them at once with finish_reason abort, as vLLM does after SIGTERM.
 func (e *engine) add(jobs []*job) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.closed != "" {
+	if e.ended {
 		for _, j := range jobs {
-			j.box.push(lastEvent(j, e.closed))
+			j.box.push(lastEvent(j))
 		}
 		return
 	}
@@ -84,19 +76,22 @@ func (e *engine) add(jobs []*job) {
 	signal(e.wake)
 }
 
-// preflight refuses a request before anything is done for it, when the engine is dead.
-func (e *engine) preflight() *apiError {
+// lastEvent ends a choice without a token.
+func lastEvent(j *job) event { return event{choice: j.gen.choice, id: -1, finish: finishAbort} }
+
+// end ends every request that is still there, and from now on every one that comes.
+func (e *engine) end() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.closed != finishDead {
-		return nil
+	e.ended = true
+	for q, j := range e.jobs {
+		e.sched.Abort(q)
+		e.totals.aborted++
+		e.met.ended(finishAbort)
+		j.box.push(lastEvent(j))
 	}
-	return errDead
-}
-
-// lastEvent ends a choice without a token.
-func lastEvent(j *job, finish string) event {
-	return event{choice: j.gen.choice, id: -1, finish: finish}
+	clear(e.jobs)
+	e.met.levels(e.sched.Counts())
 }
 
 // abort takes jobs out, wherever they are: their blocks are free before the next step.
@@ -121,82 +116,41 @@ func signal(c chan struct{}) {
 	}
 }
 
-// ail makes every step from the next one on as slow as a fault says. With its hang "process" the step under way, and any
-// that comes after it, does not end; without, it goes on where it stood.
-func (e *engine) ail(f *Fault) {
+// slow makes every step from the next one on take so many times longer.
+func (e *engine) slow(factor float64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.sched.SetSlow(max(f.Slow, 0))
-	on := f.Hang == hangProcess
-	if on == e.hung {
-		return
-	}
-	now := e.now()
-	if on {
-		e.since = now
-	} else if e.step != nil {
-		e.step.End += now - max(e.since, min(e.step.Start, now))
-	}
-	e.hung = on
-	signal(e.other)
+	e.sched.SetSlow(factor)
 }
 
-// run steps until ctx ends or the engine dies; either ends every request that is still there.
+// run steps until ctx ends, which ends every request that is still there.
 func (e *engine) run(ctx context.Context) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for ctx.Err() == nil {
-		b, dead := e.begin()
-		if dead {
-			e.end(finishDead)
-			return
-		}
+		b := e.begin()
 		if b == nil {
 			select {
 			case <-ctx.Done():
-			case <-e.stop:
 			case <-e.wake:
 			}
 			continue
 		}
-		if e.await(ctx, b, timer) {
-			e.commit(b)
+		if wait := e.real(b.End - e.now()); wait > early {
+			timer.Reset(wait)
+			select {
+			case <-ctx.Done():
+				continue
+			case <-timer.C:
+			}
 		}
+		e.commit(b)
 	}
-	e.end(finishAbort)
+	e.end()
 }
 
-// await waits until a step ends; it reports false when the engine ends before it.
-func (e *engine) await(ctx context.Context, b *Batch, timer *time.Timer) bool {
-	for {
-		wait, hung := e.stepRemaining(b)
-		if hung {
-			wait = time.Hour // or until the fault ends
-		}
-		if wait <= early {
-			return true
-		}
-		timer.Reset(wait)
-		select {
-		case <-ctx.Done():
-			return false
-		case <-e.stop:
-			return false
-		case <-e.other:
-		case <-timer.C:
-		}
-	}
-}
-
-// stepRemaining is how long a step has still to go, on the wall's clock; hung says that it does not end.
-func (e *engine) stepRemaining(b *Batch) (wait time.Duration, hung bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.real(b.End - e.now()), e.hung
-}
-
-// begin starts the next step, if there is anything to do; dead reports that there will be none any more.
-func (e *engine) begin() (b *Batch, dead bool) {
+// begin starts the next step, if there is anything to do.
+func (e *engine) begin() *Batch {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := e.now()
@@ -210,22 +164,17 @@ func (e *engine) begin() (b *Batch, dead bool) {
 	if len(e.sched.running) == 0 {
 		start = max(e.vend, now) // idle until now
 	}
-	if e.killed {
-		return nil, true
-	}
-	b = e.sched.Step(start)
-	e.step = b
+	b := e.sched.Step(start)
 	if b == nil && e.levelsStale {
 		e.levelsStale = false
 		e.met.levels(e.sched.Counts())
 	}
-	return b, e.sched.Dead()
+	return b
 }
 
 func (e *engine) commit(b *Batch) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.step = nil
 	e.sched.Commit(b)
 	e.vend = b.End
 	e.met.step(b)

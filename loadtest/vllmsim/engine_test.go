@@ -28,7 +28,7 @@ func TestTheEngineTakesTheProfilesTime(t *testing.T) {
 		box := newMailbox()
 		g := newGenerator(s.model, prompt, &spec, 0)
 		start := time.Now()
-		s.life().engine.add([]*job{{seq: &Seq{Prompt: prompt, Source: g}, gen: g, box: box}})
+		s.engine.add([]*job{{seq: &Seq{Prompt: prompt, Source: g}, gen: g, box: box}})
 		var events []event
 		for len(events) < 3 {
 			<-box.notify

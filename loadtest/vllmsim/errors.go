@@ -27,6 +27,14 @@ const (
 	kindInternal   = "InternalServerError"
 )
 
+var (
+	errEngine = &apiError{status: http.StatusInternalServerError, kind: kindInternal, message: "Internal server error"}
+	errDead   = &apiError{status: http.StatusInternalServerError, kind: kindInternal,
+		message: "EngineCore encountered an issue. See stack trace (above) for the root cause."}
+	errBusy = &apiError{status: http.StatusServiceUnavailable, kind: "Service Unavailable",
+		message: "The engine is currently busy and cannot accept new requests. Please try again later or on a different instance."}
+)
+
 // invalid is a semantic refusal of one parameter (vLLM's VLLMValidationError).
 func invalid(message, param, value string) *apiError {
 	return &apiError{status: http.StatusBadRequest, kind: kindBadRequest, param: param,

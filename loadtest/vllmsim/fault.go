@@ -7,8 +7,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"slices"
-	"strings"
 	"sync"
 
 	"github.com/go-json-experiment/json"
@@ -19,9 +17,8 @@ type Fault struct {
 	Status     int     `json:"status,omitempty"`      // generation requests are answered with this status
 	RetryAfter string  `json:"retry_after,omitempty"` // its Retry-After header
 	Rate       float64 `json:"rate,omitempty"`        // share of generation requests hit, by a seeded draw; 0 means all
-	For        int     `json:"for,omitempty"`         // clear after so many hit requests; 0 = until cleared
 
-	Hang                  string  `json:"hang,omitempty"`                     // "headers": nothing is ever sent; "stream": nothing after AfterTokens; "process": no step ends and no request is answered while it lasts, as after SIGSTOP
+	Hang                  string  `json:"hang,omitempty"`                     // "headers": nothing is ever sent; "stream": nothing after AfterTokens
 	AfterTokens           int     `json:"after_tokens,omitempty"`             // for hang "stream"
 	CutAfterBytes         int     `json:"cut_after_bytes,omitempty"`          // reset the connection after so many body bytes
 	CleanEOFAfterTokens   int     `json:"clean_eof_after_tokens,omitempty"`   // end the body properly, without finish_reason or [DONE]
@@ -31,23 +28,10 @@ type Fault struct {
 	Metrics               string  `json:"metrics,omitempty"`                  // "garbage", "frozen" or "nan"
 
 	// Score is what goes wrong with requests that score a prompt (prompt_logprobs, SGLang's logprob_start_len), and with no
-	// others: while it is set, whatever this fault does to requests it does to those alone. "error": a 500. "hang": no answer.
-	// "short": the array's first entries are left out, up to the last full block. "misaligned": entries stand one place late, so
-	// that a token's own id is not in its entry. "garbage": logprobs or entries are null or text. "die": the engine dies, as out
-	// of memory, when it schedules the request.
+	// others: while it is set, whatever this fault does to requests it does to those alone. "error": a 500.
 	Score string `json:"score,omitempty"`
 
 	KVUsage *float64 `json:"kv_usage,omitempty"` // what /metrics says of the KV cache instead of the truth
-
-	Die bool `json:"die,omitempty"` // the engine dies, once, and the process with it, for [Options.Restart]
-}
-
-const hangProcess = "process"
-
-// lasting is the fault without what strikes once.
-func (f Fault) lasting() Fault {
-	f.Die = false
-	return f
 }
 
 // ParseFault reads a fault from JSON, as POST /sim/fault takes it. A name that it does not know is an error: a fault that
@@ -74,8 +58,8 @@ func (f *Fault) validate() error {
 	switch {
 	case f.Status != 0 && (f.Status < 400 || f.Status > 599):
 		return fmt.Errorf("vllmsim: fault status %d is no error", f.Status)
-	case f.Hang != "" && f.Hang != "headers" && f.Hang != "stream" && f.Hang != hangProcess:
-		return fmt.Errorf("vllmsim: unknown hang %q; known: headers, stream, process", f.Hang)
+	case f.Hang != "" && f.Hang != "headers" && f.Hang != "stream":
+		return fmt.Errorf("vllmsim: unknown hang %q; known: headers, stream", f.Hang)
 	case f.KVUsage != nil && !(*f.KVUsage >= 0 && *f.KVUsage <= 1):
 		return errors.New("vllmsim: kv_usage is within 0..1")
 	case !(f.Slow >= 0 && f.Slow <= extreme):
@@ -84,20 +68,18 @@ func (f *Fault) validate() error {
 		return errors.New("vllmsim: fault rate is within 0..1")
 	case f.Metrics != "" && f.Metrics != "garbage" && f.Metrics != "frozen" && f.Metrics != "nan":
 		return fmt.Errorf("vllmsim: unknown metrics fault %q; known: garbage, frozen, nan", f.Metrics)
-	case f.Score != "" && !slices.Contains(scoreFaults, f.Score):
-		return fmt.Errorf("vllmsim: unknown score fault %q; known: %s", f.Score, strings.Join(scoreFaults, ", "))
+	case f.Score != "" && f.Score != scoreError:
+		return fmt.Errorf("vllmsim: unknown score fault %q; known: %s", f.Score, scoreError)
 	}
 	return nil
 }
 
 // faults hold the current fault and count what it hits.
 type faults struct {
-	mu        sync.Mutex
-	now       Fault
-	drawn     uint64
-	remaining int
-	frozen    []byte        // the metrics page as it was when it froze
-	thaw      chan struct{} // closed when the process goes on; nil: it does not hang
+	mu     sync.Mutex
+	now    Fault
+	drawn  uint64
+	frozen []byte // the metrics page as it was when it froze
 }
 
 func (f *faults) get() Fault {
@@ -106,38 +88,25 @@ func (f *faults) get() Fault {
 	return f.now
 }
 
-// hit returns the fault for one generation request, which scores or not; cleared reports that it was the last one.
-func (f *faults) hit(seed uint64, scores bool) (now Fault, cleared bool) {
+// hit returns the fault for one generation request, which scores or not.
+func (f *faults) hit(seed uint64, scores bool) Fault {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	now = f.now
-	if now == (Fault{}) || now.Score != "" && !scores {
-		return Fault{}, false
+	if f.now == (Fault{}) || f.now.Score != "" && !scores {
+		return Fault{}
 	}
 	f.drawn++
-	if now.Rate > 0 && unit(mix(seed, f.drawn)) >= now.Rate {
-		return Fault{}, false
+	if f.now.Rate > 0 && unit(mix(seed, f.drawn)) >= f.now.Rate {
+		return Fault{}
 	}
-	if now.For > 0 {
-		if f.remaining--; f.remaining == 0 {
-			f.now, cleared = Fault{}, true
-		}
-	}
-	return now, cleared
+	return f.now
 }
 
-// set replaces the lasting part.
+// set replaces the fault.
 func (f *faults) set(now Fault) {
 	f.mu.Lock()
-	f.now, f.remaining, f.drawn = now, now.For, 0
-	if f.thaw != nil {
-		close(f.thaw)
-		f.thaw = nil
-	}
-	if now.Hang == hangProcess {
-		f.thaw = make(chan struct{})
-	}
-	f.mu.Unlock()
+	defer f.mu.Unlock()
+	f.now, f.drawn = now, 0
 }
 
 // SetFault replaces the current fault; the zero value clears it. Requests under way keep the fault they met. It refuses words
@@ -152,22 +121,14 @@ func (s *Server) SetFault(f Fault) error {
 		s.faults.frozen = page
 		s.faults.mu.Unlock()
 	}
-	s.faults.set(f.lasting())
-	if !f.Die {
-		s.life().engine.ail(&f)
-		return nil
-	}
-	s.life().engine.kill() // Run does the rest; the next life is as slow as this fault says
+	s.faults.set(f)
+	s.engine.slow(f.Slow)
 	return nil
 }
 
 // nextFault draws the fault of one generation request.
 func (s *Server) nextFault(body []byte) Fault {
-	f, cleared := s.faults.hit(s.opts.Seed, s.faults.get().Score != "" && asksForScores(body))
-	if cleared {
-		s.life().engine.ail(&Fault{})
-	}
-	return f
+	return s.faults.hit(s.opts.Seed, s.faults.get().Score != "" && asksForScores(body))
 }
 
 func (s *Server) serveFault(w http.ResponseWriter, r *http.Request) {
@@ -181,43 +142,14 @@ func (s *Server) serveFault(w http.ResponseWriter, r *http.Request) {
 		s.writeError(w, refused(err.Error()))
 		return
 	}
-	// A death takes this connection, too: the answer must be out before it strikes.
-	w.Header().Set("Content-Length", "2")
+	_ = s.SetFault(f) // what it refuses has been refused above
 	writeJSON(w, http.StatusOK, struct{}{})
-	_ = http.NewResponseController(w).Flush() // a client that is gone gets its fault all the same
-	_ = s.SetFault(f)                         // what it refuses has been refused above
 }
 
-// thawed waits until the process does not hang. It reports false where the client left or the server ended first.
-func (s *Server) thawed(r *http.Request) bool {
-	s.faults.mu.Lock()
-	thaw := s.faults.thaw
-	s.faults.mu.Unlock()
-	if thaw == nil || strings.HasPrefix(r.URL.Path, "/sim/") {
-		return true
-	}
-	// net/http notices that a client left only after the body was read.
-	body, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, maxBody))
-	if err != nil {
-		return false
-	}
-	r.Body = io.NopCloser(bytes.NewReader(body))
-	select {
-	case <-thaw:
-		return true
-	case <-r.Context().Done():
-	case <-s.life().over:
-	case <-s.leaving:
-	case <-s.closing:
-	}
-	return false
-}
-
-// hang waits until the client leaves or the server dies.
+// hang waits until the client leaves or the server ends.
 func (s *Server) hang(r *http.Request) {
 	select {
 	case <-r.Context().Done():
-	case <-s.life().over:
 	case <-s.leaving:
 	case <-s.closing:
 	}

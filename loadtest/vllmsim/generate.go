@@ -93,8 +93,6 @@ func (g *generator) Next() (int32, bool) {
 	} else {
 		if g.model.fill(&g.cur, &g.dist) {
 			how.temperature = 0
-		} else {
-			g.model.written(&g.cur, &g.dist)
 		}
 		ev.id = how.pick(&g.dist, g.cur.place(), bans)
 	}

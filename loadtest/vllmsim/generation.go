@@ -23,7 +23,7 @@ type call struct {
 func (s *Server) serveGenerate(w http.ResponseWriter, r *http.Request, a api) {
 	body, err := readBody(r)
 	fault := s.nextFault(body)
-	if fault.Hang == "headers" || fault.Score == scoreHang {
+	if fault.Hang == "headers" {
 		s.hang(r)
 		panic(http.ErrAbortHandler)
 	}
@@ -50,7 +50,7 @@ func (s *Server) serveGenerate(w http.ResponseWriter, r *http.Request, a api) {
 		s.writeError(w, err)
 		return
 	}
-	c := &call{s: s, engine: s.life().engine, req: req, fault: fault, w: w, r: r, box: newMailbox()}
+	c := &call{s: s, engine: s.engine, req: req, fault: fault, w: w, r: r, box: newMailbox()}
 	defer c.charge()
 	if req.stream {
 		c.stream()
@@ -67,7 +67,7 @@ func (c *call) submit() {
 		prompt := c.req.prompts[i/c.req.n]
 		g := newGenerator(c.s.model, prompt, spec, i)
 		q := &Seq{Prompt: prompt, Priority: c.req.priority, Salt: c.req.salt, NoCacheRead: c.req.noCacheRead,
-			ScoreFrom: c.req.scoreFrom, Deadly: c.fault.Score == scoreDie, Source: g}
+			ScoreFrom: c.req.scoreFrom, Source: g}
 		c.jobs = append(c.jobs, &job{seq: q, gen: g, box: c.box})
 	}
 	c.engine.add(c.jobs)
@@ -101,5 +101,3 @@ func (c *call) stalled() {
 	c.s.hang(c.r)
 	panic(http.ErrAbortHandler)
 }
-
-var errEngine = &apiError{status: http.StatusInternalServerError, kind: kindInternal, message: "Internal server error"}

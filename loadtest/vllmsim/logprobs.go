@@ -159,8 +159,7 @@ func newTextLogprobs(lps []*tokenLogprob, offset int) *textBody {
 type scoring struct {
 	prompt []int32
 	form   *form
-	from   int    // the first token that is looked at; the first of a prompt never is
-	fault  string // Fault.Score
+	from   int // the first token that is looked at; the first of a prompt never is
 	wire   wireIDs
 }
 
@@ -185,11 +184,11 @@ func (m *Model) scorePrompt(in scoring, visit func(i int, d *Dist)) {
 	}
 }
 
-// ranked is what prompt_logprobs says of a token at a place. Logprob is a number, unless a fault spoils it.
+// ranked is what prompt_logprobs says of a token at a place.
 type ranked struct {
-	Logprob any    `json:"logprob"`
-	Rank    int    `json:"rank"`
-	Text    string `json:"decoded_token"`
+	Logprob float64 `json:"logprob"`
+	Rank    int     `json:"rank"`
+	Text    string  `json:"decoded_token"`
 }
 
 // promptLogprobs is the prompt_logprobs array of a prompt: null first, then per token itself and the n best, keyed by id,
@@ -197,12 +196,9 @@ type ranked struct {
 func (m *Model) promptLogprobs(in scoring, n int) []map[int32]ranked {
 	list := make([]map[int32]ranked, len(in.prompt))
 	m.scorePrompt(in, func(i int, d *Dist) {
-		if in.garbage() == spoiltEntry {
-			return
-		}
 		list[i] = map[int32]ranked{}
 		put := func(id int32, p float64, rank int) {
-			list[i][in.wire.out(id)] = ranked{in.value(clampLogprob(math.Log(p))), rank, m.tok.shown(id)}
+			list[i][in.wire.out(id)] = ranked{clampLogprob(math.Log(p)), rank, m.tok.shown(id)}
 		}
 		for r, c := range d.topN(n) {
 			put(c.ID, c.P, r+1)
@@ -210,11 +206,5 @@ func (m *Model) promptLogprobs(in scoring, n int) []map[int32]ranked {
 		own := in.prompt[i]
 		put(own, d.Prob(own), d.Rank(own))
 	})
-	list = spoil(&in, list)
-	if in.fault == scoreMisaligned {
-		for i, id := range in.prompt[:len(list)] {
-			delete(list[i], in.wire.out(id)) // a token's own id is not in the entry at its place
-		}
-	}
 	return list
 }

@@ -35,19 +35,11 @@ const (
 // target's own order, so that it looks as unsure as ever but agrees; except that, on as many prompts as the noise would
 // have led astray, it swaps the first two at one place of the answer, drawn evenly, and now and then after it (see
 // blunderOdds).
-//
-// With ties (see [Model.WithTies]), the two most probable tokens of free text are level or nearly so on a share of all
-// places, drawn by h and so at the same places for a draft and its target: their probabilities are shared anew, so that the
-// second is behind by 0 on one in eight of them, and by 0..0.125 nat on the others. Which of the two is first when the model
-// writes is another hash, of h and of the divergence, of which scoring knows nothing: as the kernels of a GPU that read a
-// prompt and those that write differ by a rounding. The same context gives the same token each time; [Model.Next],
-// [Model.Score] and prompt_logprobs may put the other one first.
 type Model struct {
 	language   uint64 // the seed it was made with
 	seed       uint64
 	divergence float64
 	blind      float64
-	ties       float64
 	answers    []Answer
 	sentences  *sentences // instead of the grammar, see [Options]; nil: none
 	tok        *Tokenizer
@@ -96,13 +88,7 @@ var slope, jitter = func() (s [numCands]float64, j [256]float64) {
 // fill computes the distribution after c into d, reusing d's memory. It reports whether the answer is a structured one.
 func (m *Model) fill(c *cursor, d *Dist) (structured bool) {
 	m.prose(c, d)
-	if c.shape != nil && m.shaped(c, d) {
-		return true
-	}
-	if m.ties > 0 {
-		m.tie(c, d)
-	}
-	return false
+	return c.shape != nil && m.shaped(c, d)
 }
 
 // prose is fill as if no answer were structured.

@@ -124,19 +124,15 @@ func (c *call) nativeAnswer(ch *choice) any {
 // best alternatives there.
 func (c *call) nativeScores(prompt []int32) (own, tops []any) {
 	n := c.req.native
-	in := &scoring{prompt: prompt, from: n.start + 1, fault: c.fault.Score}
 	own, tops = make([]any, len(prompt)), make([]any, len(prompt))
 	own[n.start] = c.triple(prompt[n.start], nil)
-	c.s.model.scorePrompt(*in, func(i int, d *Dist) {
-		if in.garbage() == spoiltEntry {
-			return
-		}
-		own[i] = c.triple(prompt[i], in.value(clampLogprob(d.LogProb(prompt[i]))))
+	c.s.model.scorePrompt(scoring{prompt: prompt, from: n.start + 1}, func(i int, d *Dist) {
+		own[i] = c.triple(prompt[i], clampLogprob(d.LogProb(prompt[i])))
 		var list []triple
 		for _, k := range d.topN(n.top) {
-			list = append(list, c.triple(k.ID, in.value(clampLogprob(math.Log(k.P)))))
+			list = append(list, c.triple(k.ID, clampLogprob(math.Log(k.P))))
 		}
 		tops[i] = list
 	})
-	return spoil(in, own[n.start:]), spoil(in, tops[n.start:])
+	return own[n.start:], tops[n.start:]
 }

@@ -83,27 +83,3 @@ func TestSGLangScoresFromAPlaceOnAndKeepsItsCache(t *testing.T) {
 		t.Errorf("nothing was asked: %+v", a)
 	}
 }
-
-func TestSGLangScoresWrongWhenToldTo(t *testing.T) {
-	s := Start(t, Options{Seed: 3, TimeScale: fast, Engine: engineSGLang})
-	ids := s.tok.Encode(strings.Repeat("Count what is left of it. ", 12))
-	const start = 20
-	whole := natively(t, s, nativeScore(ids, start, 1)).Meta
-	s.SetFault(Fault{Score: "short"})
-	short := natively(t, s, nativeScore(ids, start, 1)).Meta
-	expect(t, "short of its first entries", len(short.Input) < len(whole.Input) && len(short.InputTop) == len(short.Input), true)
-	s.SetFault(Fault{Score: "misaligned"})
-	late := natively(t, s, nativeScore(ids, start, 1)).Meta
-	expect(t, "late", fmt.Sprint(late.Input[1:]), fmt.Sprint(whole.Input[:len(whole.Input)-1]))
-	s.SetFault(Fault{Score: "garbage"})
-	_, body := post(t, s, "/generate", nativeScore(ids, start, 1))
-	if strings.Contains(body, fmt.Sprint(whole.Input[1][0])) {
-		t.Error("a number is left: ", body)
-	}
-	for _, fault := range []string{"error", "die"} { // in this order: after the second nobody answers
-		s.SetFault(Fault{Score: fault})
-		if got, body := post(t, s, "/generate", nativeScore(ids, start, 1)); got != 500 {
-			t.Errorf("%s: %d %s", fault, got, body)
-		}
-	}
-}

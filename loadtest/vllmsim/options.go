@@ -3,7 +3,6 @@ package vllmsim
 import (
 	"cmp"
 	"fmt"
-	"time"
 )
 
 // Options say what a server simulates. The zero value is a target model on an A10G in real time.
@@ -14,12 +13,9 @@ type Options struct {
 	Divergence  float64 // 0..1: how far this model strays from the target of the same seed; 0 is the target itself (docs/measurements.md#simulated-drafts: how many drafts that makes wrong)
 	Blind       float64 // 0..1: how little its confidence says of where it strays, see [Model]
 	Sentences   bool    // answers are plausible sentences instead of the toy grammar's words, for people who watch; other likelihoods, since fewer words may come
-	Ties        float64 // 0..1: share of places where the two best tokens are level within 0.125 nat, see [Model]
 	Seed        uint64  // the language; a draft and its target share it
 	TimeScale   float64 // 20 = twenty times faster than the profile; default 1
 	MaxModelLen int     // default 131072; never more than the KV cache holds
-
-	StreamInterval int // --stream-interval: tokens in a chunk of a stream; the first one and the end do not wait. Default 1
 
 	Policy              string // scheduling policy: "fcfs" (default) or "priority"
 	BlocksOverride      int    // KV blocks instead of the profile's
@@ -40,9 +36,7 @@ type Options struct {
 	APIKeys        []string // --api-key: requests to /v1/… and some others need one of them; none is open
 	KeyForAllPaths bool     // so do /health, /metrics and the rest, as with a proxy in front
 
-	OOM     bool          // a running sequence that finds no block kills the engine instead of preempting
-	Restart time.Duration // how long a death keeps the address refusing connections, in the profile's time; default 60 s
-	Fault   Fault         // what is wrong from the start
+	Fault Fault // what is wrong from the start
 }
 
 // Resolve fills in what is left out and returns the profile with the sizes that the options put in its place. The error
@@ -57,10 +51,6 @@ func (o Options) Resolve() (Options, Profile, error) {
 	}
 	if o.Policy == "" {
 		o.Policy = "fcfs"
-	}
-	o.StreamInterval = cmp.Or(o.StreamInterval, 1)
-	if o.Restart == 0 {
-		o.Restart = time.Minute
 	}
 	p, err := ProfileByName(o.Profile)
 	if err != nil {
@@ -91,18 +81,10 @@ func (o *Options) validate(p *Profile) error {
 		return fmt.Errorf("vllmsim: blind %v is not within 0..1", o.Blind)
 	case o.Tokenizer != "" && o.Tokenizer != tokenizerOther:
 		return fmt.Errorf("vllmsim: unknown tokenizer %q; known: %s", o.Tokenizer, tokenizerOther)
-	case !(o.Ties >= 0 && o.Ties <= 1):
-		return fmt.Errorf("vllmsim: ties %v are not within 0..1", o.Ties)
 	case !(o.TimeScale >= 0.01 && o.TimeScale <= 1e5): // clocks of 64 bits count no further
 		return fmt.Errorf("vllmsim: time scale %v is not within 0.01..100000", o.TimeScale)
-	case o.Restart > extreme*time.Second:
-		return fmt.Errorf("vllmsim: restart after %v is too late to be seen; at most %v", o.Restart, extreme*time.Second)
-	case o.StreamInterval < 1:
-		return fmt.Errorf("vllmsim: a stream interval of %d tokens is none", o.StreamInterval)
 	case o.Policy != "fcfs" && o.Policy != "priority":
 		return fmt.Errorf("vllmsim: unknown policy %q; known: fcfs, priority", o.Policy)
-	case o.Restart < 0:
-		return fmt.Errorf("vllmsim: restart after %v: it may not be negative", o.Restart)
 	case o.Hosted.on() && o.Engine != engineOpenAI:
 		return fmt.Errorf("vllmsim: a hosted server speaks OpenAI's API, and this one that of %s", o.Engine)
 	case p.Blocks < 2 || p.MaxSeqs < 1 || p.MaxBatchedTokens < 1 || o.MaxModelLen < 1:

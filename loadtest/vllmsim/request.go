@@ -94,12 +94,9 @@ func (s *Server) parse(body []byte, in intake) (*request, *apiError) {
 	if err != nil {
 		return nil, err
 	}
-	err = s.life().engine.preflight()
-	switch {
-	case err != nil:
-	case r.chat:
+	if r.chat {
 		err = s.chatPrompt(w, r)
-	default:
+	} else {
 		err = s.completionPrompts(w, r)
 	}
 	if err != nil {
@@ -181,7 +178,7 @@ func (w *wireRequest) checkChat() *apiError {
 // spec reads the sampling fields.
 func (s *Server) spec(w *wireRequest, r *request) (genSpec, *apiError) {
 	g := genSpec{certain: certain(w.LogitBias), minTokens: w.MinTokens, ignoreEOS: w.IgnoreEOS, stopIDs: w.StopTokenIDs, includeStop: w.IncludeStop,
-		sampling: sampling{temperature: 1, topP: 1}}
+		sampling: sampling{temperature: 1}}
 	g.keepSpecial = w.SkipSpecialTokens != nil && !*w.SkipSpecialTokens
 	var err *apiError
 	if g.stop, err = stopList(w.Stop); err != nil {
@@ -213,20 +210,11 @@ func (g *genSpec) readSampling(w *wireRequest) *apiError {
 		}
 		g.temperature = *t
 	}
-	if p := w.TopP; p != nil {
-		if *p <= 0 || *p > 1 {
-			return notIn("top_p", "(0, 1]", *p)
-		}
-		g.topP = *p
+	if p := w.TopP; p != nil && (*p <= 0 || *p > 1) {
+		return notIn("top_p", "(0, 1]", *p)
 	}
-	if k := w.TopK; k != nil {
-		g.topK = *k
-	}
-	if p := w.MinP; p != nil {
-		if *p < 0 || *p > 1 {
-			return notIn("min_p", "[0, 1]", *p)
-		}
-		g.minP = *p
+	if p := w.MinP; p != nil && (*p < 0 || *p > 1) {
+		return notIn("min_p", "[0, 1]", *p)
 	}
 	return nil
 }

@@ -7,11 +7,9 @@ import (
 
 // sampling is how one choice picks its tokens. The zero temperature takes the argmax. The draw for a token depends on
 // the seed and on the token's place (see cursor.place), not on where generation began: so a sampled answer, too, goes on
-// from a prefix as it would have gone on in one go.
+// from a prefix as it would have gone on in one go. Nothing is truncated: top_p, top_k and min_p are checked, and ignored.
 type sampling struct {
 	temperature float64
-	topP, minP  float64
-	topK        int
 	seed        uint64
 }
 
@@ -26,8 +24,8 @@ func (s *sampling) pick(d *Dist, at uint64, banned []int32) int32 {
 				return c.ID
 			}
 		}
-		return d.nthOfTail(0, banned)
-	case banned == nil && s.temperature <= 1 && s.untruncated():
+		return d.tailID(0, banned)
+	case banned == nil && s.temperature <= 1:
 		return s.draw(d, h)
 	}
 	var w [numCands]float64
@@ -38,17 +36,7 @@ func (s *sampling) pick(d *Dist, at uint64, banned []int32) int32 {
 			return d.Top[i].ID
 		}
 	}
-	switch {
-	case k.tail == k.all && k.all > 0:
-		return d.tailID(mix(h, 7), banned)
-	case k.tail > 0:
-		return d.nthOfTail(min(int(u/k.each), k.tail-1), banned)
-	}
-	return d.Top[k.last].ID // u fell off the end by rounding
-}
-
-func (s *sampling) untruncated() bool {
-	return s.topP >= 1 && s.topK <= 0 && s.minP <= 0
+	return d.tailID(mix(h, 7), banned)
 }
 
 // draw samples at a temperature of at most one by rejection: a draw from d itself stands with probability
@@ -77,17 +65,15 @@ func (d *Dist) at(h uint64) (int32, float64) {
 	return d.tailID(mix(h, 7), nil), d.Tail
 }
 
-// kept is what temperature and truncation leave of a distribution, in weights relative to the most probable token's.
+// kept is what temperature leaves of a distribution, in weights relative to the most probable token's.
 type kept struct {
 	sum  float64 // of the candidates' weights
 	each float64 // weight of each token of the tail
-	all  int     // tokens of the tail, without those that are banned
-	tail int     // how many of them are left: those of the lowest ids, as all weigh the same
-	last int     // the last candidate left
+	tail int     // tokens of the tail, without those that are banned
 }
 
-// keep fills w with the candidates' weights after temperature and truncation, relative to the most probable one so that
-// a low temperature does not underflow.
+// keep fills w with the candidates' weights after temperature, relative to the most probable one so that a low temperature
+// does not underflow.
 func (s *sampling) keep(d *Dist, w *[numCands]float64, banned []int32) kept {
 	best := d.Top[0].P
 	scale := func(p float64) float64 {
@@ -96,70 +82,14 @@ func (s *sampling) keep(d *Dist, w *[numCands]float64, banned []int32) kept {
 		}
 		return math.Pow(p/best, 1/s.temperature)
 	}
-	k := kept{each: scale(d.Tail), all: d.Vocab - len(d.Top) - d.tailHas(banned)}
-	k.tail = k.all
+	k := kept{each: scale(d.Tail), tail: d.Vocab - len(d.Top) - d.tailHas(banned)}
 	for i, c := range d.Top {
-		if banned == nil || !slices.Contains(banned, c.ID) {
+		if !slices.Contains(banned, c.ID) {
 			w[i] = scale(c.P)
-			k.last = i
 		}
 		k.sum += w[i]
-	}
-	if !s.untruncated() {
-		s.truncate(w[:len(d.Top)], &k)
 	}
 	return k
-}
-
-// truncate zeroes the weights that min_p, top_k and then top_p leave out, as vLLM does: top_p is a share of what the
-// others have left. The tail comes last, and keeps as many tokens as it takes.
-func (s *sampling) truncate(w []float64, k *kept) {
-	best := k.each // when every candidate is banned
-	for _, x := range w {
-		if x > 0 {
-			best = x
-			break
-		}
-	}
-	n := 0
-	k.sum = 0
-	for i := range w {
-		if w[i] < s.minP*best || s.topK > 0 && n >= s.topK {
-			w[i] = 0
-		}
-		if w[i] > 0 {
-			n++
-			k.last = i
-		}
-		k.sum += w[i]
-	}
-	if k.each < s.minP*best {
-		k.tail = 0
-	}
-	if s.topK > 0 {
-		k.tail = min(k.tail, max(s.topK-n, 0))
-	}
-	if s.topP < 1 {
-		s.nucleus(w, k)
-	}
-}
-
-// nucleus keeps tokens until they hold the share top_p, at least one.
-func (s *sampling) nucleus(w []float64, k *kept) {
-	share := s.topP * (k.sum + float64(k.tail)*k.each)
-	k.sum = 0
-	for i := range w {
-		if k.sum > 0 && k.sum >= share {
-			w[i] = 0
-		}
-		if w[i] > 0 {
-			k.last = i
-		}
-		k.sum += w[i]
-	}
-	if k.tail > 0 {
-		k.tail = min(k.tail, max(0, int(math.Ceil((share-k.sum)/k.each))))
-	}
 }
 
 // tailHas counts the different banned ids in the tail.
@@ -189,17 +119,5 @@ func (d *Dist) tailID(h uint64, banned []int32) int32 {
 			return id
 		}
 		h = mix(h, 11)
-	}
-}
-
-// nthOfTail returns the tail's id number n in order of id, counted from 0.
-func (d *Dist) nthOfTail(n int, banned []int32) int32 {
-	for id := int32(0); ; id++ {
-		if d.explicit(id) || slices.Contains(banned, id) {
-			continue
-		}
-		if n--; n < 0 {
-			return id
-		}
 	}
 }

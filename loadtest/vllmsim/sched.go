@@ -19,7 +19,6 @@ type Seq struct {
 	Salt        uint64 // mixed into the first block's hash: isolates prefix reuse
 	NoCacheRead bool   // prompt_logprobs: recompute the whole prompt (its blocks are still cached for others)
 	ScoreFrom   int    // SGLang's logprob_start_len: the cache is read before it alone, and the head runs from it on; 0 is neither
-	Deadly      bool   // the engine dies, as out of memory, when it is scheduled
 	Source      Source
 
 	// Times, in the scheduler's clock: set as they happen.
@@ -105,7 +104,7 @@ func NewScheduler(p Profile, o SchedulerOptions) *Scheduler {
 	return &Scheduler{profile: p, priority: o.Priority, oom: o.OOM, pool: newBlockPool(p.Blocks), slow: 1}
 }
 
-// Dead reports whether the engine has died of a full cache or a deadly sequence: it makes no step any more.
+// Dead reports whether the engine has died of a full cache: it makes no step any more.
 func (s *Scheduler) Dead() bool { return s.dead }
 
 // SetSlow makes every step take so many times longer; 1 and 0 are the profile's speed.
@@ -175,9 +174,6 @@ func (s *Scheduler) Step(now time.Duration) *Batch {
 	}
 	if !preempted {
 		s.admit(b, budget, now)
-	}
-	if s.dead {
-		return nil
 	}
 	if preempted && len(b.Items) == 0 {
 		return s.Step(now) // the first to run gave way itself: vLLM's step is empty and takes no time
@@ -325,9 +321,6 @@ func (s *Scheduler) admit(b *Batch, budget int, now time.Duration) {
 		}
 		need := (len(q.ids)+BlockSize-1)/BlockSize - len(run)
 		if need > s.pool.free-idle {
-			return
-		}
-		if s.dead = q.Deadly; s.dead {
 			return
 		}
 		s.waiting = s.waiting[1:]

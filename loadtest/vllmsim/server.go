@@ -3,6 +3,8 @@ package vllmsim
 import (
 	"context"
 	"errors"
+	"io"
+	"log"
 	"net"
 	"net/http"
 	"sync"
@@ -29,23 +31,18 @@ type Server struct {
 	missingFeatures lacking
 	wire            wireIDs
 	routes          map[string]route
-	current         atomic.Pointer[life]
+	engine          *engine
 	meter           meter
 
-	mu                sync.Mutex
-	seen              map[string]int
-	past              EngineState // what the lives before this one counted
-	deaths, oomDeaths int
-	away              bool // the listener is closed until the next life
-	srv               *http.Server
-	listener          net.Listener
-	hold              func() // lets go of the port while there is no listener
-	addr              string
-	cancel            context.CancelFunc
-	tasks             sync.WaitGroup
-	closed            bool
-	leaving, closing  chan struct{} // closed by Terminate and Close
-	leave             sync.Once
+	mu               sync.Mutex
+	seen             map[string]int
+	srv              *http.Server
+	addr             string
+	cancel           context.CancelFunc
+	tasks            sync.WaitGroup
+	closed           bool
+	leaving, closing chan struct{} // closed by Terminate and Close
+	leave            sync.Once
 }
 
 // New makes a server that does not listen yet.
@@ -54,7 +51,7 @@ func New(o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{opts: o, profile: p, tok: DefaultTokenizer(), model: NewDraft(o.Seed, o.Divergence, o.Blind).WithTies(o.Ties),
+	s := &Server{opts: o, profile: p, tok: DefaultTokenizer(), model: NewDraft(o.Seed, o.Divergence, o.Blind),
 		face:  newFace(o.Engine),
 		nonce: uint64(time.Now().UnixNano()), missingFeatures: o.Without, wire: newWireIDs(o.Tokenizer),
 		seen: map[string]int{}, leaving: make(chan struct{}), closing: make(chan struct{})}
@@ -63,30 +60,47 @@ func New(o Options) (*Server, error) {
 		s.model.sentences = defaultSentences()
 	}
 	s.routes = s.routeTable()
-	s.faults.set(o.Fault.lasting())
-	s.current.Store(s.newLife())
-	return s, nil
+	sched := NewScheduler(p, SchedulerOptions{Priority: o.Policy == "priority"})
+	s.engine = newEngine(sched, o.TimeScale, newMetrics(&s.opts, &s.profile))
+	return s, s.SetFault(o.Fault)
 }
 
 // Start listens and serves, and runs the engine, until Close.
 func (s *Server) Start(listen string) error {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.closed || s.addr != "" {
-		s.mu.Unlock()
 		return errors.New("vllmsim: started twice, or closed")
 	}
-	if err := s.listen(listen); err != nil {
-		s.mu.Unlock()
+	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", listen)
+	if err != nil {
 		return err
 	}
+	s.srv, s.addr = &http.Server{
+		Handler:           s,
+		ReadHeaderTimeout: 30 * time.Second,
+		IdleTimeout:       5 * time.Second, // uvicorn's keep-alive
+		MaxHeaderBytes:    4 << 20,
+		ErrorLog:          log.New(io.Discard, "", 0), // connections die here on purpose
+		ConnContext:       func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) },
+	}, l.Addr().String()
+	srv := s.srv
+	s.tasks.Go(func() { _ = srv.Serve(l) })
 	ctx, cancel := context.WithCancel(context.Background())
 	s.cancel = cancel
-	s.tasks.Go(func() { _ = s.Run(ctx) }) // ends with ctx
-	s.mu.Unlock()
-	return s.SetFault(s.opts.Fault)
+	s.tasks.Go(func() { s.engine.run(ctx) })
+	return nil
 }
 
-// Addr returns the listener's address, or "" before Start. It stays the same through an outage.
+type connKey struct{}
+
+// Run drives the engine until ctx ends. Use it when the handler is mounted on a server of one's own.
+func (s *Server) Run(ctx context.Context) error {
+	s.engine.run(ctx)
+	return ctx.Err()
+}
+
+// Addr returns the listener's address, or "" before Start.
 func (s *Server) Addr() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -108,17 +122,11 @@ func (s *Server) Close() error {
 	s.closed = true
 	close(s.closing)
 	srv, cancel := s.srv, s.cancel
-	if s.hold != nil {
-		s.hold()
-	}
 	s.mu.Unlock()
-	if cancel == nil {
+	if srv == nil {
 		return nil
 	}
-	var err error
-	if srv != nil {
-		err = srv.Close()
-	}
+	err := srv.Close()
 	cancel()
 	s.settle()
 	return err
@@ -131,12 +139,12 @@ func (s *Server) Terminate() error {
 	s.mu.Lock()
 	cancel, srv := s.cancel, s.srv
 	s.mu.Unlock()
-	if cancel != nil {
+	if srv != nil {
 		cancel()
 		s.leave.Do(func() { close(s.leaving) })
-	}
-	if srv != nil {
-		s.drain(srv, grace)
+		ctx, end := context.WithTimeout(context.Background(), grace)
+		defer end()
+		_ = srv.Shutdown(ctx) // what it leaves is closed next
 	}
 	return s.Close()
 }
@@ -150,8 +158,7 @@ func (s *Server) settle() {
 }
 
 const (
-	// patience bounds how long Close waits for handlers whose connection is dead already, and a dead engine's process
-	// for its clients.
+	// patience bounds how long Close waits for handlers whose connection is dead already.
 	patience = 2 * time.Second
 	// grace is what Kubernetes gives a process between SIGTERM and SIGKILL. vLLM itself has no limit.
 	grace = 30 * time.Second
@@ -188,9 +195,6 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.active.Add(1)
 	defer s.active.Add(-1)
 	s.count(r.URL.Path)
-	if !s.thawed(r) {
-		panic(http.ErrAbortHandler)
-	}
 	if !s.admits(r) {
 		writeJSON(w, http.StatusUnauthorized, map[string]string{"error": "Unauthorized"})
 		return

@@ -149,7 +149,7 @@ func (s *Server) sglangModelInfo(w http.ResponseWriter, _ *http.Request) {
 // page implements face, as Python's client writes it. Gauges are of now; the engine's are of its last report.
 func (sglangWire) page(s *Server) ([]byte, error) {
 	var b bytes.Buffer
-	st := s.life().engine.state()
+	st := s.State()
 	labels := `{dp_rank="0",engine_type="unified",model_name="` + strings.ReplaceAll(s.opts.Model, `"`, `\"`) + `",tp_rank="0"} `
 	for _, m := range []struct {
 		name, help, kind string

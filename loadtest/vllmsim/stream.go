@@ -44,9 +44,6 @@ func (c *call) stream() {
 		}
 		st.buf = st.buf[:0]
 		for i := range events {
-			if st.dies(&events[i]) {
-				return
-			}
 			st.event(&events[i])
 			if st.strikes() {
 				return
@@ -101,15 +98,6 @@ func (st *streamer) strikes() bool {
 	return false
 }
 
-// dies ends the stream as the death of the engine does, if ev is that.
-func (st *streamer) dies(ev *event) bool {
-	if ev.finish == finishDead {
-		st.flush()
-		st.fail(errDead)
-	}
-	return ev.finish == finishDead
-}
-
 // fail ends the stream with an error event.
 func (st *streamer) fail(err *apiError) {
 	if !st.sent { // nothing was said yet
@@ -124,7 +112,7 @@ func (st *streamer) fail(err *apiError) {
 	st.flush()
 }
 
-// event takes in one output and writes the chunks that are due.
+// event takes in one output and writes its chunks.
 func (st *streamer) event(ev *event) {
 	st.total++
 	if st.total == 1 {
@@ -132,10 +120,7 @@ func (st *streamer) event(ev *event) {
 		st.put(st.s.face.opened(st.call)...)
 	}
 	c := &st.waiting[ev.choice]
-	c.add(ev)
-	if due := c.tokens <= 1 || c.outputs >= st.s.opts.StreamInterval; !due && ev.finish == "" && ev.part == partText {
-		return
-	}
+	c.take(ev)
 	st.put(st.s.face.chunk(st.call, c)...)
 	c.clear()
 	if ev.finish != "" {
@@ -153,26 +138,23 @@ func (st *streamer) put(list ...any) {
 
 func (st *streamer) done() { st.buf = append(st.buf, "data: [DONE]\n\n"...) }
 
-// chunk is what one chunk says of a choice: the last output, with the texts, ids and logprobs of all.
+// chunk is what one chunk says of a choice: an output, and what came before it.
 type chunk struct {
 	event
-	end     ending
-	outputs int
-	first   bool // of its choice
-	tokens  int  // of the choice so far
-	offset  int  // characters of the choice's tokens before it
+	end    ending
+	first  bool // of its choice
+	tokens int  // of the choice so far
+	offset int  // characters of the choice's tokens before it
 }
 
-func (c *chunk) add(ev *event) {
-	text := c.text + ev.text
-	c.event, c.text = *ev, text
-	c.outputs++
+func (c *chunk) take(ev *event) {
+	c.event = *ev
 	if ev.id >= 0 {
 		c.tokens++
-		c.end.ids = append(c.end.ids, ev.id)
+		c.end.ids = []int32{ev.id}
 	}
 	if ev.lp != nil {
-		c.end.lps = append(c.end.lps, ev.lp)
+		c.end.lps = []*tokenLogprob{ev.lp}
 	}
 	c.end.finish, c.end.stop = ev.finish, ev.stop
 }

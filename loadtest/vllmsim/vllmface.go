@@ -26,7 +26,7 @@ func (vllmWire) routes(s *Server) map[string]route {
 }
 
 // page implements face.
-func (vllmWire) page(s *Server) ([]byte, error) { return s.life().engine.met.expose() }
+func (vllmWire) page(s *Server) ([]byte, error) { return s.engine.met.expose() }
 
 // take implements face.
 func (vllmWire) take(*Server, *wireRequest, intake) *apiError { return nil }
@@ -92,7 +92,7 @@ func (c *call) scores(prompt []int32) []map[int32]ranked {
 	if c.req.promptLogprobs < 0 {
 		return nil
 	}
-	return c.s.model.promptLogprobs(scoring{prompt: prompt, form: c.req.form, fault: c.fault.Score, wire: c.s.wire}, c.req.promptLogprobs)
+	return c.s.model.promptLogprobs(scoring{prompt: prompt, form: c.req.form, wire: c.s.wire}, c.req.promptLogprobs)
 }
 
 // promptIDs are the ids of a prompt, if they were asked for.

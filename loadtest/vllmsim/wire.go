@@ -26,7 +26,6 @@ type wireRequest struct {
 	SkipSpecialTokens    *bool             `json:"skip_special_tokens"`
 	Temperature          *float64          `json:"temperature"`
 	TopP                 *float64          `json:"top_p"`
-	TopK                 *int              `json:"top_k"`
 	MinP                 *float64          `json:"min_p"`
 	Seed                 *int64            `json:"seed"`
 	LogitBias            map[int32]float64 `json:"logit_bias"`

@@ -5,7 +5,6 @@ import "math"
 // Sampling is how a [Writer] picks tokens.
 type Sampling struct {
 	Temperature float64
-	TopP        float64 // 0 is 1
 	MaxTokens   int
 	IgnoreEOS   bool
 	Seed        uint64
@@ -31,11 +30,8 @@ type Writer struct {
 
 // NewWriter returns the writer of what follows prompt.
 func NewWriter(m *Model, prompt []int32, s Sampling) *Writer {
-	w := &Writer{spec: genSpec{sampling: sampling{temperature: s.Temperature, topP: s.TopP, seed: s.Seed},
+	w := &Writer{spec: genSpec{sampling: sampling{temperature: s.Temperature, seed: s.Seed},
 		maxTokens: s.MaxTokens, ignoreEOS: s.IgnoreEOS, logprobs: none}}
-	if s.TopP == 0 {
-		w.spec.topP = 1
-	}
 	w.gen = newGenerator(m, prompt, &w.spec, 0)
 	return w
 }

@@ -40,8 +40,8 @@ func TestAWriterWritesWhatAServerWouldHaveAnswered(t *testing.T) {
 		{`"temperature":0,"max_tokens":4000`, Sampling{MaxTokens: 4000}},
 		{`"temperature":0.7,"max_tokens":4000`, Sampling{Temperature: 0.7, MaxTokens: 4000}},
 		{`"max_tokens":60`, Sampling{Temperature: 1, MaxTokens: 60}},
-		{`"temperature":1.3,"top_p":0.9,"max_tokens":500,"ignore_eos":true`,
-			Sampling{Temperature: 1.3, TopP: 0.9, MaxTokens: 500, IgnoreEOS: true}},
+		{`"temperature":1.3,"max_tokens":500,"ignore_eos":true`,
+			Sampling{Temperature: 1.3, MaxTokens: 500, IgnoreEOS: true}},
 	} {
 		question := fmt.Sprintf(" Who wrote %d? ", i) // white space at the ends goes
 		a := written(t, s, `{"messages":[{"role":"system","content":"Be brief."},{"role":"user","content":`+
@@ -81,7 +81,7 @@ func TestAnAnswerGoesOnFromEveryPrefix(t *testing.T) {
 	header := chat(t, "go on")
 	for _, length := range []int{1, 3, 8, 15, 16, 20} {
 		for _, prompt := range [][]int32{words[:length], slices.Concat(header, words[:length])} {
-			for _, how := range []string{`"temperature":1.2`, `"temperature":0.8,"top_p":0.9`, `"temperature":1,"seed":5`, `"temperature":0`} {
+			for _, how := range []string{`"temperature":1.2`, `"temperature":0.8`, `"temperature":1,"seed":5`, `"temperature":0`} {
 				body := func(ids []int32, limit int) string {
 					return fmt.Sprintf(`{"prompt":%s,"max_tokens":%d,"ignore_eos":true,"return_token_ids":true,%s}`, encode(ids), limit, how)
 				}

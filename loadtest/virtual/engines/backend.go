@@ -157,7 +157,6 @@ func (b *Backend) die(back time.Duration) {
 	}
 	b.alive, b.batch = false, nil
 	b.life++
-	b.past.deaths++
 	b.past.add(b.sched.Counts())
 	lost := sorted(b.jobs)
 	clear(b.jobs)

@@ -1,8 +1,6 @@
 package engines
 
 import (
-	"time"
-
 	"github.com/foregate/foregate/loadtest"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 	"github.com/foregate/foregate/tiers/economy"
@@ -37,7 +35,7 @@ func (s *Spent) count(batch *vllmsim.Batch) {
 // history is what a backend has done and suffered.
 type history struct {
 	vllmsim.Counts     // totals; levels are not kept
-	deaths, ooms   int // ooms are those of a full cache
+	ooms           int // deaths of a full cache
 }
 
 // add adds the totals of one life.
@@ -75,7 +73,6 @@ func (p *Pool) Usage() loadtest.Usage {
 		u.PrefixHits += is.PrefixHits - was.PrefixHits
 		u.Preemptions += is.Preemptions - was.Preemptions
 		u.Generated += is.GeneratedTokens - was.GeneratedTokens
-		u.Deaths += is.deaths - was.deaths
 		u.OOMDeaths += is.ooms - was.ooms
 	}
 	return u
@@ -99,23 +96,4 @@ func (p *Pool) Prices() (prefill, decode float64) { return p.PricesAt(vllmsim.Us
 func (p *Pool) PricesAt(sequences int) (prefill, decode float64) {
 	perPrompt, perAnswer := p.Profile.Rates(sequences)
 	return economy.PerToken(p.Def.USDPerHour, perPrompt), economy.PerToken(p.Def.USDPerHour, perAnswer)
-}
-
-// Costs are what a token cost at the batch that the pool worked with: its price over the measured
-// rates. Of the time that its engines were busy, prefill is what the profile says of the tokens that
-// were computed, and decoding is all the rest, so that what a step costs anyway counts as decoding; hit
-// is the share of the prompts that was found in their caches.
-func (p *Pool) Costs() (prefill, decode, hit float64) {
-	did, _ := p.Spent()
-	u := p.Usage()
-	perSecond := p.Def.USDPerHour / time.Hour.Seconds()
-	per := p.Profile.PerPrefillToken
-	if did.Decoded > 0 {
-		prefilling := per * (float64(did.Prefilled) + float64(did.Scored)*p.Profile.LMHead)
-		decode = perSecond * (u.Busy.Seconds() - prefilling) / float64(did.Decoded)
-	}
-	if u.PrefixQueries > 0 {
-		hit = float64(u.PrefixHits) / float64(u.PrefixQueries)
-	}
-	return perSecond * per, decode, hit
 }
