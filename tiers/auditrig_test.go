@@ -297,9 +297,9 @@ func (r *auditRig) Enter(_ context.Context, t dispatch.Ticket, try func(pool.Adm
 // journal is evidence that takes down what it is told.
 type journal struct{ *auditRig }
 
-func (j journal) View(risk.Key) risk.View    { return risk.View{} }
-func (j journal) Mixed(risk.Key) *risk.Mixed { return &risk.Mixed{} }
-func (j journal) Drafted(risk.Key, int, int) {}
+func (j journal) View(risk.Key) risk.View       { return risk.View{} }
+func (j journal) State(risk.Key) *risk.KeyState { return &risk.KeyState{} }
+func (j journal) Drafted(risk.Key, int, int)    {}
 
 func (j journal) Open(_ context.Context, b risk.Audit) (risk.OpenResult, error) {
 	j.mu.Lock()

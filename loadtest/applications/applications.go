@@ -219,7 +219,7 @@ func (r *run) answer(replica int, w *Window) (certified bool) {
 	st, classes := r.stores[replica], r.classes[replica]
 	key := plan.EvidenceKeyOf(r.cfg, plan.Facts{Request: r.body, HasDraft: true})
 	by := audit.MixKey{Application: name}
-	v := plan.Views{Own: classes.Limit(key, st.View(key), by, st.Mixed), PerMinute: 60 * r.PerSecond, Now: r.now}.UnderLoad(&r.cfg.Risk, 0)
+	v := plan.Views{Own: classes.Limit(key, st.View(key), by, st.State), PerMinute: 60 * r.PerSecond, Now: r.now}.UnderLoad(&r.cfg.Risk, 0)
 	d := plan.Decide(&plan.Inputs{
 		Plan: plan.Plan{Tier: plan.Draft, Judged: true, Mode: plan.ModeRisk}, Config: &r.cfg, Request: r.body,
 		Key: key, Application: name, Views: &v, All: r.refits.Collects(route), Draw: r.rng.Float64(),

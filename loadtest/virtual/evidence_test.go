@@ -19,7 +19,7 @@ func certified(t *testing.T, settings string) (l *lab, view *evidenceView, k ris
 	}
 	t.Cleanup(l.clock.End)
 	k = risk.Key{Route: route, TrafficClass: "all_t0"}
-	past := risk.Import{Grid: risk.Grid{3, 2, 1}, Audits: 200, N: [16]int{100, 150, 200}, K: [16]int{0, 0, 100}}
+	past := risk.Import{Grid: risk.Grid{3, 2, 1}, Epoch: risk.Epoch{Audits: 200, Tally: risk.Tally{N: [16]int{100, 150, 200}, K: [16]int{0, 0, 100}}}}
 	if done, err := l.evidence.book.Certify(t.Context(), k, past); !done || err != nil {
 		t.Fatal(done, err)
 	}

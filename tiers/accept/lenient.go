@@ -65,18 +65,10 @@ func CheckLenient(temperature float64, span []TargetScore) Check {
 
 // LenientCheck judges a span of tokens by the target's opinions. The zero value is ready for a greedy answer.
 //
-// It sums three things over the tokens x of the span, with p the target's law at the place of each, and p₁ the probability
-// of its first choice:
-//
-//	confident disagreements   p₁ ≥ 0.9, p(x) < 0.01, and x is not the first choice in other case or white space
-//	failures                  p(x) < min(0.3·p₁, typical), where typical counts only for answers that are drawn
-//	distance                  ln p₁ − ln p(x), nats
-//
-// Where nothing is drawn a span of n tokens stands while these are at most 0, 0.02·n and 0.15·n. Where answers are
-// drawn, the target's own have such tokens too: a sum may then exceed what it would come to in an answer of the target's
-// own at that temperature by the same amount, or by what chance makes of such an answer, if that is more (see law and
-// excess, and docs/science.md#the-lenient-rule for the derivation). A token that the target does not
-// list counts as the likeliest that it might be. Without Tops nothing is allowed for chance, and the entropy is taken for 0.
+// It sums three things over the tokens: confident disagreements, failures, and the distance to the first choices. Where answers are
+// drawn, the target's own have such tokens too: a sum may then exceed what it would come to in an answer of the target's own at that
+// temperature (docs/science.md, "The lenient rule"). A token that the target does not list counts as the likeliest that it might be.
+// Without Tops nothing is allowed for chance, and the entropy is taken for 0.
 type LenientCheck struct {
 	Temperature float64 // that answers are drawn at; 0: nothing is drawn
 

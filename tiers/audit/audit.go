@@ -17,8 +17,8 @@ import (
 type Evidence interface {
 	// View returns the certified thresholds of a key. It does not block.
 	View(k risk.Key) risk.View
-	// Mixed returns the evidence of a key by application, of which a view says that there is some. It does not block.
-	Mixed(k risk.Key) *risk.Mixed
+	// State returns the evidence behind a view. It does not block.
+	State(k risk.Key) *risk.KeyState
 	// Open stores an audit as bad until its outcome is known.
 	Open(ctx context.Context, b risk.Audit) (risk.OpenResult, error)
 	// OpenWarmup stores the audit of a draft that was served during the warm-up of a key, as bad until its outcome is known.
@@ -75,7 +75,7 @@ func New(o Options) *Auditor {
 // Views counts a request of a traffic class, and returns what the evidence says of it.
 func (a *Auditor) Views(k risk.Key, by MixKey) plan.Views {
 	now, n := a.World.Now(), float64(max(a.Replicas(), 1))
-	return plan.Views{Own: a.Classes.Limit(k, a.Evidence.View(k), by, a.Evidence.Mixed), PerMinute: n * a.Classes.addRequest(k, now), Now: now}
+	return plan.Views{Own: a.Classes.Limit(k, a.Evidence.View(k), by, a.Evidence.State), PerMinute: n * a.Classes.addRequest(k, now), Now: now}
 }
 
 // MayAudit reports whether the route may start another audit. spare says that the target has spare capacity; the audit

@@ -37,10 +37,10 @@ func (cs *Classes) CountInMix(k risk.Key, by MixKey) {
 
 // Limit returns the evidence as it holds for a request of an application: what is served keeps to the bound for the mix of
 // applications that came to this replica last in the same mode.
-func (cs *Classes) Limit(k risk.Key, v risk.View, by MixKey, mixed func(risk.Key) *risk.Mixed) risk.View {
+func (cs *Classes) Limit(k risk.Key, v risk.View, by MixKey, state func(risk.Key) *risk.KeyState) risk.View {
 	limit, due := cs.limit(k, v, by)
 	if due != nil {
-		limit = mixed(k).Limit(due)
+		limit = state(k).Limit(due)
 		cs.mu.Lock()
 		cs.mixOf(k, by.Shadow).limit = limit
 		cs.mu.Unlock()

@@ -40,7 +40,7 @@ func TestAnApplicationInModeShadowIsNoPartOfTheMixThatIsServed(t *testing.T) {
 		all := new(Classes)
 		for range 4 * limitEvery {
 			v.Seen = v.Seen.Add(time.Second)
-			mixed := func(risk.Key) *risk.Mixed { return s.Mixed(rule) }
+			mixed := func(risk.Key) *risk.KeyState { return &risk.KeyState{State: s.Copy(), Rule: rule} }
 			easy, hardOne := MixKey{"acme/easy", watched}, MixKey{"acme/hard", false}
 			all.CountInMix(ownKey, easy)
 			all.CountInMix(ownKey, hardOne)

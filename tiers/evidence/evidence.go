@@ -150,15 +150,15 @@ func (st *Store) View(k risk.Key) risk.View {
 	return v
 }
 
-// Mixed returns the evidence of a key by application; without any it serves nothing.
-func (st *Store) Mixed(k risk.Key) *risk.Mixed {
-	rule := st.rule(k)
+// State returns the evidence of a key as it is now; without any it serves nothing.
+func (st *Store) State(k risk.Key) *risk.KeyState {
+	out := &risk.KeyState{Key: k, Rule: st.rule(k)}
 	st.mu.RLock()
 	defer st.mu.RUnlock()
 	if r := st.routes[k.Route]; r != nil && r.fold != nil && r.fold.Kinds[k.TrafficClass] != nil {
-		return r.fold.Kinds[k.TrafficClass].Mixed(rule)
+		out.State = r.fold.Kinds[k.TrafficClass].Copy()
 	}
-	return &risk.Mixed{}
+	return out
 }
 
 // Run reads the logs, and writes the counts of warm-ups, once a second, until ctx ends.

@@ -81,7 +81,7 @@ func (h *history) step() {
 		case 1:
 			h.write(risk.Entry{Do: risk.DoBegin, Again: h.rng.IntN(2) == 0, Record: f.Record})
 		case 2:
-			h.write(risk.Entry{Do: risk.DoPrior, Class: class, Rule: rule, Prior: &risk.Import{Grid: risk.Grid{.9, .5}, Audits: 90, N: [16]int{60, 90}, K: [16]int{0, 2}}})
+			h.write(risk.Entry{Do: risk.DoPrior, Class: class, Rule: rule, Prior: &risk.Import{Grid: risk.Grid{.9, .5}, Epoch: risk.Epoch{Audits: 90, Tally: risk.Tally{N: [16]int{60, 90}, K: [16]int{0, 2}}}}})
 		case 3:
 			h.write(risk.Entry{Do: risk.DoSaved})
 			text, err := json.Marshal(f)
@@ -160,7 +160,7 @@ var foreignEntries = []risk.Entry{
 	{}, {Do: "else", Class: "all.a", Rule: plain}, {Do: risk.DoOpen, Class: "all.a", Rule: plain}, {Do: risk.DoClose, Class: "all.a", Rule: plain, Ticket: "a b"},
 	{Do: risk.DoOpen, Class: "all.a", Rule: plain, Audit: &risk.Audit{Decision: risk.Decision{Key: risk.Key{Route: "r", TrafficClass: "c"}}, Ticket: "x"}},
 	{Do: risk.DoClose, Class: "a/b", Rule: plain, Ticket: "t1"}, {Do: risk.DoClose, Class: "all.a", Ticket: "t1"}, {Do: risk.DoPrior, Class: "all.a", Rule: plain},
-	{Do: risk.DoDrafts, Class: "all.a", Rule: plain, Made: -1}, {Do: risk.DoPrior, Class: "all.a", Rule: plain, Prior: &risk.Import{Grid: risk.Grid{1}, Audits: 1, N: [16]int{1}, K: [16]int{2}}},
+	{Do: risk.DoDrafts, Class: "all.a", Rule: plain, Made: -1}, {Do: risk.DoPrior, Class: "all.a", Rule: plain, Prior: &risk.Import{Grid: risk.Grid{1}, Epoch: risk.Epoch{Audits: 1, Tally: risk.Tally{N: [16]int{1}, K: [16]int{2}}}}},
 }
 
 func TestReplicasThatFoldOneLogComeToOneState(t *testing.T) {

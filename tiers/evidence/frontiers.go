@@ -2,6 +2,7 @@ package evidence
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -33,60 +34,55 @@ func (st *Store) summary(k *risk.KeyState) risk.Summary {
 	return k.Summary(st.Now(), st.Warmup(k.Key.Route))
 }
 
-// Frontiers returns what each maximum of disagreement would give for the kinds of request in use. It reads whole logs, so one
-// caller computes at a time.
-func (st *Store) Frontiers(ctx context.Context) (risk.Frontiers, error) {
+// Frontiers returns what each maximum of disagreement would give for the kinds of request in use.
+func (st *Store) Frontiers(ctx context.Context) (all risk.Frontiers, err error) {
 	st.frontier.Lock()
 	defer st.frontier.Unlock()
-	known, err := st.All(ctx)
-	if err != nil {
-		return risk.Frontiers{}, err
-	}
-	known, omitted := inFrontier(known)
-	all, logs := risk.Frontiers{Omitted: omitted}, map[string][]risk.LogEntry{} // by route
+	known, logs, err := st.history(ctx)
+	known, all.Omitted = inFrontier(known)
 	for i := range known {
 		k := &known[i]
-		log, read := logs[k.Key.Route]
-		if !read {
-			if log, err = st.Audits(ctx, k.Key.Route); err != nil {
-				return risk.Frontiers{}, err
-			}
-			logs[k.Key.Route] = log
-		}
 		var audits []risk.LogEntry // of the grid and alarm in force
-		for i := range log {
-			if e := &log[i]; e.Key == k.Key && e.Version == k.State.Version && e.Alarm == k.State.Alarm {
-				audits = append(audits, *e)
+		for _, e := range logs[k.Key.Route] {
+			if e.Key == k.Key && e.Version == k.State.Version && e.Alarm == k.State.Alarm {
+				audits = append(audits, e)
 			}
 		}
 		all.Frontiers = append(all.Frontiers, risk.FrontierOf(k, audits, perMinute(audits, st.Now()), st.Economics(k.Key)))
 	}
-	return all, nil
+	return all, err
 }
 
-// Applications returns what the audits of the last day tell of the applications of all routes, route by route. It reads whole
-// logs, so one caller computes at a time.
+// Applications returns what the audits of the last day tell of the applications of all routes, route by route.
 func (st *Store) Applications(ctx context.Context) (all []risk.Application, err error) {
 	st.frontier.Lock()
 	defer st.frontier.Unlock()
+	states, logs, err := st.history(ctx)
+	for _, route := range slices.Sorted(maps.Keys(logs)) {
+		all = append(all, risk.ApplicationsOf(risk.ApplicationSources{
+			Route: route, Log: logs[route], States: states, Now: st.Now(), Warmup: st.Warmup(route), Economics: st.Economics,
+		})...)
+	}
+	return all, err
+}
+
+// history returns all states, and the audits of each route. It reads whole logs, so one caller does at a time.
+func (st *Store) history(ctx context.Context) ([]risk.KeyState, map[string][]risk.LogEntry, error) {
 	routes, err := st.Routes(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	states, err := st.All(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
+	logs := map[string][]risk.LogEntry{}
 	for _, route := range routes {
-		log, err := st.Audits(ctx, route)
-		if err != nil {
-			return nil, err
+		if logs[route], err = st.Audits(ctx, route); err != nil {
+			return nil, nil, err
 		}
-		all = append(all, risk.ApplicationsOf(risk.ApplicationSources{
-			Route: route, Log: log, States: states, Now: st.Now(), Warmup: st.Warmup(route), Economics: st.Economics,
-		})...)
 	}
-	return all, nil
+	return states, logs, nil
 }
 
 // inFrontier returns the states of the kinds in use, and how many of these it has left out.

@@ -96,7 +96,7 @@ func TestAReplicaServesByWhatAnotherCertifiedASecondLater(t *testing.T) {
 
 // serves reports whether a replica serves drafts of an application, in a mix of two.
 func (r *replica) serves(application string) bool {
-	limit := r.Mixed(chat).Limit(&risk.Sketch{Total: 100, Counts: map[string]int{"acme/good": 50, "acme/bad": 50}})
+	limit := r.State(chat).Limit(&risk.Sketch{Total: 100, Counts: map[string]int{"acme/good": 50, "acme/bad": 50}})
 	return limit.Of(r.View(chat), application).Serves()
 }
 

@@ -1,7 +1,6 @@
 package refit
 
 import (
-	"cmp"
 	"math"
 	"slices"
 )
@@ -20,31 +19,24 @@ func AUROC(scores []float64, good []bool) Area { return areaOf(placements(scores
 // placements says of each good score which share of the bad ones is below it, and of each bad one
 // which share of the good ones is above it, ties counted as half. nil where all are of one kind.
 func placements(scores []float64, good []bool) []float64 {
-	order, goods := make([]int, len(scores)), 0
-	for i, g := range good {
-		order[i] = i
-		goods += indexOf(g)
+	var of [2][]float64 // scores of bad and of good ones
+	for i, s := range scores {
+		of[indexOf(good[i])] = append(of[indexOf(good[i])], s)
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(scores[a], scores[b]) })
-	bads := len(scores) - goods
-	if goods == 0 || bads == 0 {
+	if len(of[0]) == 0 || len(of[1]) == 0 {
 		return nil
 	}
+	slices.Sort(of[0])
+	slices.Sort(of[1])
 	out := make([]float64, len(scores))
-	goodBelow, badBelow := 0, 0
-	for from := 0; from < len(order); {
-		to, tied := from, [2]int{} // bad and good ones of the same score
-		for ; to < len(order) && scores[order[to]] == scores[order[from]]; to++ {
-			tied[indexOf(good[order[to]])]++
+	for i, s := range scores {
+		others := of[1-indexOf(good[i])]
+		below, _ := slices.BinarySearch(others, s)
+		above, _ := slices.BinarySearch(others, math.Nextafter(s, math.Inf(1)))
+		if !good[i] {
+			below, above = len(others)-above, len(others)-below
 		}
-		for _, i := range order[from:to] {
-			if good[i] {
-				out[i] = (float64(badBelow) + float64(tied[0])/2) / float64(bads)
-			} else {
-				out[i] = (float64(goods-goodBelow) - float64(tied[1])/2) / float64(goods)
-			}
-		}
-		badBelow, goodBelow, from = badBelow+tied[0], goodBelow+tied[1], to
+		out[i] = (float64(below) + float64(above-below)/2) / float64(len(others))
 	}
 	return out
 }

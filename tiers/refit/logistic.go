@@ -127,15 +127,19 @@ func (r *regression) solve(w vector) vector {
 	for range maxSteps {
 		slope, curve := r.slopes(&w)
 		step := r.within(&w, &slope, &curve)
-		down := dot(&slope, &step)
-		if down > -settled {
+		down, to, next, halved := dot(&slope, &step), w, 0.0, 0
+		for part := 1.0; halved < maxHalving; halved, part = halved+1, part/2 {
+			for i := range to {
+				to[i] = w[i] + part*step[i]
+			}
+			if next = r.cost(&to); next <= cost+1e-4*down {
+				break
+			}
+		}
+		if down > -settled || halved == maxHalving { // as low as rounding lets it come
 			break
 		}
-		next, lo, ok := r.descend(&w, &step, cost+1e-4*down)
-		if !ok {
-			break // as low as rounding lets it come
-		}
-		w, cost = next, lo
+		w, cost = to, next
 	}
 	return w
 }
@@ -149,21 +153,6 @@ func (r *regression) oddsOfAll() float64 {
 		}
 	}
 	return math.Log(good / (float64(len(r.rows)) + 1 - good))
-}
-
-// descend halves a step until the cost is no more than enough.
-func (r *regression) descend(from, step *vector, enough float64) (to vector, cost float64, ok bool) {
-	part := 1.0
-	for range maxHalving {
-		for i := range to {
-			to[i] = from[i] + part*step[i]
-		}
-		if cost = r.cost(&to); cost <= enough {
-			return to, cost, true
-		}
-		part /= 2
-	}
-	return *from, cost, false
 }
 
 // cost is what is minimised.

@@ -4,34 +4,14 @@
 //
 // Start at [Next], the decision, which is a pure function of the log of audits. [Refitter] carries decisions out.
 //
-// # The fit
-//
 // A score is the log odds that the target accepts a draft, as a weighted sum of its features: a logistic regression
-// ([FitScore]) with weights of 0 or more, so that the score only falls while tokens come. Whether a draft is audited depends
-// on its score and on chance, never on its content, and the fit is conditional on the features, so samples have no weights.
-// Greedy and sampled requests have one map. Each kind has an intercept of its own in the fit, because greedy drafts score
-// higher and are worse; thresholds of the two are apart, so the map has only the mean of both.
-// docs/measurements.md#fitted-scores has the quality of fits for each language of the simulator.
+// ([FitScore]) with weights of 0 or more, so that the score only falls while tokens come. Greedy and sampled requests have one map.
+// Each kind has an intercept of its own in the fit, because greedy drafts score higher and are worse; thresholds of the two are
+// apart, so the map has only the mean of both.
 //
-// # Why the guarantee holds although data choose the score
-//
-// A score that was fitted to audits looks better on these audits than it is. So the evidence of a candidate are only
-// audits that began after the newest audit that the fit could see. They are independent of the fit: given the candidate,
-// each is a random draft of the traffic class, as for a score that was fixed beforehand, and the e-values of package risk
-// hold without a change. Its thresholds are placed by the audits of the fit, too, so they are fixed before its evidence
-// begins.
-//
-// Only full-range audits count. An audit with a floor is of a draft that the score in force found good enough; the drafts
-// above a threshold of the candidate that it found worse would be missing, and they are the worse ones. So while a
-// candidate collects evidence, all audits of the route are full-range audits ([Refitter.Collects]). An audit without an
-// outcome counts as bad. What the candidate accepts, and when it is compared, depends on its evidence; an e-value holds
-// at every moment, so this costs nothing.
-//
-// Each candidate is one more chance to err. The i-th since the last one that was promoted has the error probability
-// δ/(2i²) of an epoch that is the i-th without a certificate (package risk): all of them together have 0.83 δ at most.
-//
-// A drift alarm ends a candidate: its evidence is of other drafts. A change of ε does not: certificates hold for any ε that
-// is chosen by looking at the evidence (package risk).
+// The guarantee holds although data choose the score (docs/science.md, "A score that is fitted while it runs"): the evidence of a
+// candidate are only full-range audits that began after the newest audit that the fit could see, and the i-th candidate since the
+// last one that was promoted has the error probability of the i-th epoch without a certificate.
 package refit
 
 import (

@@ -25,7 +25,7 @@ type classState struct {
 }
 
 func (k *KeyState) forApplications(now time.Time, warmup time.Duration) *classState {
-	return &classState{k, k.State.Mixed(k.Rule).limit((*Strata).mix), k.Summary(now, warmup)}
+	return &classState{k, k.Limit(nil), k.Summary(now, warmup)}
 }
 
 // of returns the state of an application.
@@ -51,9 +51,9 @@ func (c *classState) of(name string, now time.Time, warmup time.Duration) Applic
 // boundOf returns the disagreement that one more application must keep to: its own bound, and the route's if nothing else is served.
 func (l *Limit) boundOf() float64 {
 	if l.Index > 0 {
-		return l.of.rule.application()
+		return l.of.Rule.application()
 	}
-	return l.of.rule.MaxDisagreement
+	return l.of.Rule.MaxDisagreement
 }
 
 // toCertify returns about how many more audits of the application prove that an index keeps to eps; nil if that is out of reach,

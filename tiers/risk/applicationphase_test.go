@@ -52,7 +52,7 @@ func TestEachApplicationHasAPhaseOfItsOwn(t *testing.T) {
 func TestWhatIsRefutedAndHowMuchOfItAgreesIsKnownOfEachApplication(t *testing.T) {
 	s := auditedApart(300)
 	views := func(name string) View {
-		l := s.Mixed(forever).limit((*Strata).mix)
+		l := (&KeyState{State: *s, Rule: forever}).Limit(nil)
 		return l.Of(s.View(forever), name)
 	}
 	for i := range s.Epochs { // nothing is certified

@@ -91,7 +91,7 @@ func ApplicationsOf(in ApplicationSources) []Application {
 		if s := states[a.largest(states)]; s != nil {
 			v.ApplicationState = s.of(name, now, in.Warmup)
 		}
-		if a.labelled > 0 {
+		if a.outcomes > 0 {
 			v.save(a.byKey, total, known)
 		}
 		all = append(all, v)
@@ -129,8 +129,7 @@ type applicationAudits struct {
 	served   float64
 	byKey    map[Key]float64 // drafts
 
-	labelled, good, squares  float64 // of audits with an outcome; squares of the weights
-	servedLabelled, servedOK float64
+	all, ofServed Weighed
 }
 
 func (a *applicationAudits) add(e *LogEntry) {
@@ -144,14 +143,9 @@ func (a *applicationAudits) add(e *LogEntry) {
 		return
 	}
 	a.outcomes++
-	a.labelled, a.squares = a.labelled+w, a.squares+w*w
-	good := 0.0
-	if e.Label == Good {
-		good = w
-	}
-	a.good += good
+	a.all.add(w, e.Label == Good)
 	if e.Served {
-		a.servedLabelled, a.servedOK = a.servedLabelled+w, a.servedOK+good
+		a.ofServed.add(w, e.Label == Good)
 	}
 }
 
@@ -165,17 +159,14 @@ func (a *applicationAudits) largest(states map[Key]*classState) (best Key) {
 	return best
 }
 
-// view returns the sums for people. Weighted audits count for as many equal ones as have the same variance (Kish 1965).
+// view returns the sums for people.
 func (a *applicationAudits) view(days float64) Application {
 	v := Application{Drafts: a.drafts / days, Audits: a.outcomes, Served: a.served / a.drafts, Agreement: Range{High: 1}}
-	if a.labelled > 0 {
-		p := a.good / a.labelled
-		n := int(a.labelled * a.labelled / a.squares)
-		low, high := shareInterval(n, int(p*float64(n)+.5), applicationDelta)
+	if low, p, high := a.all.agreement(applicationDelta); a.outcomes > 0 {
 		v.Agreement = Range{min(low, p), p, max(high, p)}
 	}
-	if a.servedLabelled > 0 {
-		v.Disagreement = new(1 - a.servedOK/a.servedLabelled)
+	if w := &a.ofServed; w.Closed > 0 {
+		v.Disagreement = new(1 - w.Good/w.Closed)
 	}
 	return v
 }

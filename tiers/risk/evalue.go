@@ -2,14 +2,27 @@ package risk
 
 import "math"
 
-// mixture are alternatives to the hypothesis that the probability of a bad audit is ε, as multiples of that. Each of them
-// alone grows fastest where the truth is what it says; the mean of all is within a factor of seven of the best.
-type mixture [7]float64
+// bet is an alternative to the hypothesis that the probability of a bad audit is ε, as a multiple of that, at most half of the way
+// from ε to 1. 1 is no bet.
+type bet struct{ times, logStake float64 }
+
+// bets share a stake of 1. Each of them alone grows fastest where the truth is what it says; the mean of seven is within a factor of
+// seven of the best.
+type bets []bet
 
 var (
-	betsBelow = mixture{0, .1, .25, .4, .55, .7, .85}
-	betsAbove = mixture{1.15, 1.35, 1.7, 2.2, 3, 4.5, 7} // at most half of the way from ε to 1
+	betsBelow  = betsOf(7, 0, .1, .25, .4, .55, .7, .85)
+	betsAbove  = betsOf(7, 1.15, 1.35, 1.7, 2.2, 3, 4.5, 7)
+	betsWithin = append(betsOf(14, 0, .1, .25, .4, .55, .7, .85), bet{1, -math.Ln2})
 )
+
+// betsOf returns bets of which each has one in share of the stake.
+func betsOf(share float64, times ...float64) (all bets) {
+	for _, t := range times {
+		all = append(all, bet{t, -math.Log(share)})
+	}
+	return all
+}
 
 // LogE is the natural logarithm of the e-value of n audits, k of them bad, against the hypothesis
 // that each is bad with probability eps or more, given those before it:
@@ -24,21 +37,26 @@ func LogE(n, k int, eps float64) float64 { return betsBelow.logE(n, k, eps) }
 // LogUpperE is the same against the hypothesis that each is bad with probability eps or less.
 func LogUpperE(n, k int, eps float64) float64 { return betsAbove.logE(n, k, eps) }
 
-func (m *mixture) logE(n, k int, eps float64) float64 {
-	terms, top := mixture{}, math.Inf(-1)
-	for i, times := range m {
-		r := min(times*eps, (1+eps)/2)
-		terms[i] = float64(n-k) * (math.Log1p(-r) - math.Log1p(-eps))
-		if k > 0 { // 0·ln 0 is 0
-			terms[i] += float64(k) * math.Log(r/eps)
+func (b bets) logE(n, k int, eps float64) float64 {
+	terms, top := b.terms(n, k, eps)
+	sum := 0.0
+	for _, t := range terms[:len(b)] {
+		sum += math.Exp(t - top)
+	}
+	return top + math.Log(sum)
+}
+
+// terms are the logarithms of what each bet has become, and the largest.
+func (b bets) terms(n, k int, eps float64) (terms [8]float64, top float64) {
+	top = math.Inf(-1)
+	for i := range b {
+		times := min(b[i].times, (1+eps)/2/eps)
+		if terms[i] = b[i].logStake + float64(n-k)*(math.Log1p(-times*eps)-math.Log1p(-eps)); k > 0 { // 0·ln 0 is 0
+			terms[i] += float64(k) * math.Log(times)
 		}
 		top = max(top, terms[i])
 	}
-	sum := 0.0
-	for _, t := range terms {
-		sum += math.Exp(t - top)
-	}
-	return top + math.Log(sum/float64(len(terms)))
+	return terms, top
 }
 
 // Interval is where the probability of a bad audit is, by n audits of which k were bad: from low

@@ -75,7 +75,7 @@ func (f *Fold) IsWhole() bool {
 			return false
 		}
 		for i := range s.Epochs {
-			ok = ok && s.Epochs[i].Cert >= 0 && s.Epochs[i].Cert <= len(s.Grid) && s.Epochs[i].Strata.isWhole()
+			ok = ok && s.Epochs[i].isWhole(len(s.Grid))
 		}
 		for _, a := range s.Tickets {
 			ok = ok && a.Hi <= len(s.Grid) && (a.First > 0 || a.Warmup)

@@ -28,26 +28,8 @@ type Range struct {
 // Frontier says what each ε would give for one kind of request: which thresholds could be certified, how many drafts they
 // would serve, and what that saves. As JSON it is one of GET /admin/risk/frontier; null means not known.
 //
-// # What holds, and why ε may be chosen after looking
-//
-// Let λ_1 … λ_J be the thresholds of the frozen grid, R(j) the risk of λ_j, A(j) the share of drafts with a score of λ_j or
-// more, and δ the error probability. With probability 1 − δ all of this holds at once, for all j and at every look:
-//
-//   - R(j) ≤ U(j). U(j) is the smallest ε with LogE(n, k, ε) ≥ ln(2J/δ), where k counts lost audits as bad. By Ville's
-//     inequality U(j) < R(j) ever happens with probability δ/(2J); over all j that is δ/2.
-//   - R(j) ≥ L(j). L(j) is the largest ε with LogUpperE(n, k', ε) ≥ ln(4J/δ), where k' counts lost audits as good: δ/4.
-//   - A(j) is in the confidence sequence of the full-range audits at δ/(4J) ([shareInterval]): δ/4.
-//
-// ε appears in none of these events. For fixed counts LogE rises with ε, because (1 − cε)/(1 − ε) does for c < 1. So
-// "threshold j is certified for some ε ≤ R(j)" is the same event as U(j) < R(j), however ε is chosen, and however often. The
-// controller certifies each threshold at δ/J for this reason ([State]), so that a choice of ε costs nothing more.
-//
-// For each ε let j* be the loosest threshold with R(j) ≤ ε. Then [FrontierPoint].Low ≤ j* ≤ [FrontierPoint].High: U(Low) ≤ ε
-// implies R(Low) ≤ ε, and R(j*) ≤ ε implies L(j*) ≤ ε. A rises with j, so [FrontierPoint].Share contains A(j*).
-//
-// It needs what the guarantee needs: since the start of the samples the law of drafts is the same, whether a draft is
-// audited and its floor are decided before it exists, and every audit that began is a sample. If the oldest samples are no
-// longer known, each look still holds with probability 1 − δ, but not all looks at once.
+// Its ranges hold at once with the error probability in force, at every look, and so for any ε that is chosen after looking
+// (docs/science.md, "Choosing ε").
 type Frontier struct {
 	Key
 	Label string `json:"label"`

@@ -9,11 +9,9 @@ import (
 // Import is past audits as the first evidence of a state.
 type Import struct {
 	Grid   Grid
-	Audits int // that count
-	Bad    int // of those
+	Bad    int // of the audits that count
 	Failed int // policies that were tried before this one and not certified, see [Epoch].Turn
-	N, K   [gridSize]int
-	Strata Strata // the same by application
+	Epoch      // that they make, without a certificate
 }
 
 // PlanImport returns what past audits, the oldest first, are as evidence by a grid, whatever grid they were made by; nil is one that they place themselves,
@@ -31,26 +29,19 @@ func PlanImport(r Rule, grid Grid, past []LogEntry) Import {
 		}
 		grid = GridOf(scores)
 	}
-	p := Import{Grid: grid, Strata: strataOf(namesOf(past))}
+	p := Import{Grid: grid, Epoch: Epoch{Strata: strataOf(namesOf(past))}}
 	for i := len(past) - 1; i >= 0; i-- {
 		a := &past[i]
 		first, hi := grid.First(a.Score), grid.last(a.Floor)
 		if len(grid) == 0 || first > hi || p.Audits >= r.LeaseAudits {
 			continue // outside of the range of all indices, or older than a lease
 		}
-		bad := 0
 		if a.Label != Good {
-			bad = 1
-		}
-		p.Audits++
-		p.Bad += bad
-		for j := first - 1; j < hi; j++ {
-			p.N[j]++
-			p.K[j] += bad
+			p.Bad++
 		}
 		b := OpenAudit{First: first, Hi: hi, Of: a.Application}
-		p.Strata.open(&b, standsFor(a))
-		p.Strata.close(&b, bad > 0)
+		p.open(&b, standsFor(a))
+		p.close(&b, a.Label != Good)
 	}
 	return p
 }
@@ -97,11 +88,7 @@ func (s *State) ApplyImport(r Rule, p Import, now time.Time) bool {
 	s.Version, s.Cold = now.UnixMicro(), max(s.Cold, min(p.Failed, maxTurn))
 	s.renew()
 	e := &s.Epochs[0]
-	e.Audits = min(e.Audits+p.Audits, r.LeaseAudits/2)
-	for j := range p.N {
-		e.N[j] += p.N[j]
-		e.K[j] += p.K[j]
-	}
+	e.Audits, e.Tally = min(p.Audits, r.LeaseAudits/2), p.Tally
 	e.Strata = Strata{p.Strata.Names, slices.Clone(p.Strata.Counts)} // other replicas apply the same import
 	s.Outcomes = min(s.Outcomes+p.Audits, maxOutcomes)
 	s.certify(r)
@@ -111,16 +98,8 @@ func (s *State) ApplyImport(r Rule, p Import, now time.Time) bool {
 
 // Check returns an error if the import is none that [PlanImport] makes: it was stored, and is not what was written.
 func (i *Import) Check() error {
-	if i == nil || !i.Grid.IsValid() || i.Audits < 0 || i.Failed < 0 {
+	if i == nil || !i.Grid.IsValid() || i.Failed < 0 || !i.isWhole(0) || slices.Max(i.N[:]) > i.Audits || slices.Max(i.O[:]) > 0 {
 		return errors.New("risk: no past audits")
-	}
-	for j := range i.N {
-		if i.K[j] < 0 || i.K[j] > i.N[j] || i.N[j] > i.Audits {
-			return errors.New("risk: past audits whose counts cannot be")
-		}
-	}
-	if !i.Strata.isWhole() {
-		return errors.New("risk: past audits of applications whose counts cannot be")
 	}
 	return nil
 }

@@ -30,8 +30,8 @@ func (e *Epoch) certify(r Rule, need float64) {
 	}
 }
 
-// ServedOfMix returns the share of all drafts that is served where applications are told apart; 0 where they are not.
-func (s *State) ServedOfMix() (share float64) {
+// servedOfMix returns the share of all drafts that is served where applications are told apart; 0 where they are not.
+func (s *State) servedOfMix() (share float64) {
 	for i := range s.Epochs {
 		share = max(share, s.Epochs[i].Served)
 	}
@@ -130,62 +130,45 @@ func (s *State) restart(application string) {
 	}
 }
 
-// Mixed is the evidence by application, for a replica that knows what its own traffic is made of. It is not changed.
-type Mixed struct {
-	version, alarm int64
-	grid           Grid
-	rule           Rule
-	strata         []Strata
-	need           []float64
-}
-
 // isMixed reports whether there is evidence by application.
 func (s *State) isMixed() bool {
 	return slices.ContainsFunc(s.Epochs, func(e Epoch) bool { return len(e.Strata.Names) > 0 })
 }
 
-// Mixed returns the evidence by application.
-func (s *State) Mixed(r Rule) *Mixed {
-	m := &Mixed{version: s.Version, alarm: s.Alarm, grid: s.Grid, rule: r}
-	for i := range s.Epochs {
-		e := &s.Epochs[i]
-		if len(e.Strata.Names) > 0 {
-			m.strata = append(m.strata, Strata{e.Strata.Names, slices.Clone(e.Strata.Counts)})
-			m.need = append(m.need, e.evidenceNeeded(r.ErrorProbability))
-		}
-	}
-	return m
-}
-
 // Limit is what is served of a mix: by which threshold, and of which applications. The zero Limit serves nothing.
 type Limit struct {
 	Reach
+	of      *KeyState // by whose evidence
 	strata  *Strata
 	need    float64
 	refused []float64 // by stratum: [Counts.refused]
 	spread  float64   // one in the share of the requests whose applications are not refuted
-	of      *Mixed
 }
 
 // Serves returns the share of a mix that the evidence allows to serve now; 0 where applications are not told apart.
 func (s *State) Serves(mix *Sketch, r Rule) float64 {
-	limit := s.Mixed(r).Limit(mix)
-	return limit.Served
+	k := KeyState{State: *s, Rule: r}
+	return k.Limit(mix).Served
 }
 
-// Limit returns by what most of the traffic is served, of which a replica has seen a part. Index 0 serves nothing.
-func (m *Mixed) Limit(seen *Sketch) Limit { return m.limit(seen.over) }
-
-// limit returns by what most of a mix is served; without that, the evidence that is oldest.
-func (m *Mixed) limit(mix func(*Strata) Mix) Limit {
-	best := Limit{of: m}
-	for i := range m.strata {
-		s := &m.strata[i]
-		if i == 0 {
-			best.strata, best.need = s, m.need[i]
+// Limit returns by what most of the traffic is served, of which a replica has seen a part; nil is what the audits stand for. Index 0
+// serves nothing. The limit keeps the evidence, which must not change; without a certificate it is by what is oldest of that.
+func (k *KeyState) Limit(seen *Sketch) Limit {
+	best, mix := Limit{of: k}, (*Strata).mix
+	if seen != nil {
+		mix = seen.over
+	}
+	for i := range k.State.Epochs {
+		e := &k.State.Epochs[i]
+		s, need := &e.Strata, e.evidenceNeeded(k.Rule.ErrorProbability)
+		if len(s.Names) == 0 {
+			continue
 		}
-		if is := s.reach(mix(s), best.Served, m.rule, m.need[i]); is.Index > 0 {
-			best.Reach, best.strata, best.need = is, s, m.need[i]
+		if best.strata == nil {
+			best.strata, best.need = s, need
+		}
+		if is := s.reach(mix(s), best.Served, k.Rule, need); is.Index > 0 {
+			best.Reach, best.strata, best.need = is, s, need
 		}
 	}
 	if best.strata == nil {
@@ -206,7 +189,7 @@ func (m *Mixed) limit(mix func(*Strata) Mix) Limit {
 
 // isRefuted reports whether an application does not keep to its bound even by the strictest threshold.
 func (l *Limit) isRefuted(a int) bool {
-	return l.strata.Counts[a].refuted(l.of.rule.application(), l.of.rule.ErrorProbability)
+	return l.strata.Counts[a].refuted(l.of.Rule.application(), l.of.Rule.ErrorProbability)
 }
 
 const (
@@ -230,7 +213,7 @@ func (c *Counts) isProvable(than int, eps, need float64) bool {
 
 // IsFor reports whether the limit is by the thresholds of a view, though perhaps by fewer audits.
 func (l *Limit) IsFor(v View) bool {
-	return l.of != nil && l.of.version == v.Version && l.of.alarm == v.Alarm
+	return l.of != nil && l.of.State.Version == v.Version && l.of.State.Alarm == v.Alarm
 }
 
 // Of returns the view for the requests of one application.
@@ -253,14 +236,14 @@ func (l *Limit) Of(v View, application string) View {
 		v.Refuted = refuted
 	case v.Withheld:
 		v.Infeasible = refuted
-		v.Provable = c.isProvable(0, l.of.rule.application(), l.need)
+		v.Provable = c.isProvable(0, l.of.Rule.application(), l.need)
 	default:
 		v.Op = l.Index
 		v.Share = c.accepts(l.Index)
-		v.Provable = c.isProvable(l.Index, l.of.rule.application(), l.need)
+		v.Provable = c.isProvable(l.Index, l.of.Rule.application(), l.need)
 	}
-	v.Hi = min(max(v.Hi, lookTo(v.Op)), len(l.of.grid))
-	v.Threshold, v.Sure = l.of.grid.At(v.Op), l.of.grid.At(v.Op-doubtfulSteps)
-	v.Floor = l.of.grid.At(v.Hi)
+	v.Hi = min(max(v.Hi, lookTo(v.Op)), len(l.of.State.Grid))
+	v.Threshold, v.Sure = l.of.State.Grid.At(v.Op), l.of.State.Grid.At(v.Op-doubtfulSteps)
+	v.Floor = l.of.State.Grid.At(v.Hi)
 	return v
 }

@@ -51,8 +51,9 @@ func (m mixing) broke(rng *rand.Rand, audits int) bool {
 			to = to[:1]
 		}
 		for _, c := range to {
-			c.open(1, 1, 1)
-			c.close(1, 1, bad)
+			b := OpenAudit{First: 1, Hi: 1, Weight: 1}
+			c.open(&b)
+			c.close(&b, bad)
 		}
 		if i%10 != 9 {
 			continue

@@ -13,18 +13,19 @@ func limitOf(audits int) Limit {
 	s := strataOf([]string{"bad", "good"})
 	for a, bad := range []int{audits * 7 / 10, 0, audits / 10} { // the last is of the rest
 		for i := range audits {
-			s.Counts[a].open(1, gridSize, 1)
-			s.Counts[a].close(1, gridSize, i < bad)
+			b := OpenAudit{First: 1, Hi: gridSize, Weight: 1}
+			s.Counts[a].open(&b)
+			s.Counts[a].close(&b, i < bad)
 		}
 	}
-	m := &Mixed{rule: Rule{MaxDisagreement: .1, ErrorProbability: .05}, strata: []Strata{s}, need: []float64{7}, grid: Grid{1}}
+	k := &KeyState{State: State{Grid: Grid{1}, Epochs: []Epoch{{Turn: 1, Strata: s}}}, Rule: Rule{MaxDisagreement: .1, ErrorProbability: .05}}
 	var seen Sketch
 	for range 30 {
 		for _, name := range []string{"bad", "good", "other"} {
 			seen.Add(name)
 		}
 	}
-	return m.Limit(&seen)
+	return k.Limit(&seen)
 }
 
 func TestWhileNothingIsCertifiedTheAuditsOfARefutedApplicationComeToTheOthers(t *testing.T) {
@@ -47,8 +48,9 @@ func TestWhileNothingIsCertifiedTheAuditsOfARefutedApplicationComeToTheOthers(t 
 func TestAServedApplicationIsAuditedMoreWhileALooserThresholdMayBeProven(t *testing.T) {
 	few := Counts{}
 	for i := range 60 { // of .12 bad, and a bound of .2
-		few.open(3, 4, 1)
-		few.close(3, 4, i%8 == 0)
+		b := OpenAudit{First: 3, Hi: 4, Weight: 1}
+		few.open(&b)
+		few.close(&b, i%8 == 0)
 	}
 	if !few.isProvable(2, .2, 7) || few.isProvable(4, .2, 7) {
 		t.Error("index 3 may be proven, and no index above 4 has an audit")

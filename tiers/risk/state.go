@@ -78,9 +78,44 @@ func (t *Tally) close(first, hi int, bad bool) {
 	}
 }
 
+// isWhole reports whether counts that were stored can be.
+func (t *Tally) isWhole() bool {
+	for j := range t.N {
+		if t.O[j] < 0 || t.K[j] < t.O[j] || t.N[j] < t.K[j] {
+			return false
+		}
+	}
+	return true
+}
+
 // refuted reports whether the risk of the strictest threshold is above eps. Open audits count as good.
 func (t *Tally) refuted(eps, delta float64) bool {
 	return LogUpperE(t.N[0], t.K[0]-t.O[0], eps) >= math.Log(2/delta)
+}
+
+// open counts an audit that begins. It stands for weight drafts.
+func (e *Epoch) open(b *OpenAudit, weight float64) {
+	if e.ages(b.First) {
+		e.Audits++
+	}
+	e.Tally.open(b.First, b.Hi)
+	if len(e.Strata.Names) > 0 {
+		b.Weight = weight
+		e.Strata.of(b.Of).open(b)
+	}
+}
+
+// close takes the outcome of one that was opened.
+func (e *Epoch) close(b *OpenAudit, bad bool) {
+	e.Tally.close(b.First, b.Hi, bad)
+	if len(e.Strata.Names) > 0 {
+		e.Strata.of(b.Of).close(b, bad)
+	}
+}
+
+// isWhole reports whether an epoch that was stored, of a grid of so many thresholds, is one that can go on.
+func (e *Epoch) isWhole(thresholds int) bool {
+	return e.Cert >= 0 && e.Cert <= thresholds && e.Tally.isWhole() && e.Strata.isWhole()
 }
 
 // Closed returns the audits of index j with an outcome, and how many were bad.
@@ -131,7 +166,7 @@ func (s *State) View(r Rule) View {
 	v.Hi = min(lookTo(v.Op), len(s.Grid))
 	v.Threshold, v.Floor = s.Grid.At(v.Op), s.Grid.At(v.Hi)
 	if v.Share, v.Mixed = AcceptanceShare(v.Op), s.isMixed(); v.Mixed && v.Serves() {
-		v.Share = s.ServedOfMix()
+		v.Share = s.servedOfMix()
 	}
 	v.Sure = s.Grid.At(v.Op - doubtfulSteps)
 	v.Warned = s.Drift.Level(r.DriftRunLength) >= warnLevel
@@ -194,12 +229,8 @@ func (s *State) Open(r Rule, a *Audit, now time.Time) OpenResult {
 	b := OpenAudit{First: first, Hi: min(d.Hi, len(s.Grid)), Served: score >= d.Threshold, Of: a.Application, Born: now.Unix()}
 	for i := range s.Epochs {
 		e := &s.Epochs[i]
-		if e.ages(b.First) {
-			e.Audits++
-		}
 		b.Epochs = append(b.Epochs, e.ID)
-		e.open(first, b.Hi)
-		e.Strata.open(&b, 1/d.Chance)
+		e.open(&b, 1/d.Chance)
 	}
 	s.Tickets[ticket] = b
 	s.rotate(r)
@@ -273,8 +304,7 @@ func (s *State) Close(r Rule, ticket string, bad bool) bool {
 		if !slices.Contains(b.Epochs, e.ID) {
 			continue
 		}
-		e.close(b.First, b.Hi, bad)
-		e.Strata.close(&b, bad)
+		e.close(&b, bad)
 	}
 	if !s.drifted(r, &b, bad) && b.Served {
 		if s.Drift.Add(bad, r.MaxDisagreement); s.Drift.Level(r.DriftRunLength) >= 1 {

@@ -99,9 +99,31 @@ type Counts struct {
 	Audits int                   // with any score
 	Drift  Drift
 
-	// Closed, Good and Squares are sums over the audits with an outcome: the drafts that they stand for, those of them that the
-	// target stands by, and the squares of the weights.
-	Closed, Good, Squares float64
+	Weighed
+}
+
+// Weighed are sums over audits with an outcome: the drafts that they stand for, those of them that the target stands by, and the
+// squares of the weights.
+type Weighed struct{ Closed, Good, Squares float64 }
+
+// add adds an audit that stands for so many drafts.
+func (w *Weighed) add(drafts float64, good bool) {
+	w.Closed, w.Squares = w.Closed+drafts, w.Squares+drafts*drafts
+	if good {
+		w.Good += drafts
+	}
+}
+
+// agreement returns the share of the drafts that the target stands by, and where it is with probability 1 − delta. Weighted audits
+// count for as many equal ones as have the same variance (Kish 1965).
+func (w *Weighed) agreement(delta float64) (low, seen, high float64) {
+	if w.Closed <= 0 {
+		return 0, 0, 1
+	}
+	seen = w.Good / w.Closed
+	n := int(w.Closed * w.Closed / w.Squares)
+	low, high = shareInterval(n, int(seen*float64(n)+.5), delta)
+	return low, seen, high
 }
 
 // Strata are the audits of an epoch by application, so that what is served can be bounded for any mix of applications.
@@ -118,24 +140,17 @@ func strataOf(names []string) (s Strata) {
 	return s
 }
 
-// open counts an audit that begins, for the indices from first to hi. It stands for weight drafts.
-func (s *Strata) open(b *OpenAudit, weight float64) {
-	if len(s.Names) > 0 {
-		b.Weight = weight
-		s.of(b.Of).open(b.First, b.Hi, weight)
-	}
+// open counts an audit that begins.
+func (c *Counts) open(b *OpenAudit) {
+	c.Audits++
+	c.W[min(b.First, gridSize+1)-1] += b.Weight
+	c.Tally.open(b.First, b.Hi)
 }
 
 // close takes the outcome of one that was opened.
-func (s *Strata) close(b *OpenAudit, bad bool) {
-	if len(s.Names) > 0 {
-		c := s.of(b.Of)
-		c.close(b.First, b.Hi, bad)
-		c.Closed, c.Squares = c.Closed+b.Weight, c.Squares+b.Weight*b.Weight
-		if !bad {
-			c.Good += b.Weight
-		}
-	}
+func (c *Counts) close(b *OpenAudit, bad bool) {
+	c.Tally.close(b.First, b.Hi, bad)
+	c.add(b.Weight, !bad)
 }
 
 // refusedDelta is the probability that more of an application's drafts agree than [Counts.refused] says.
@@ -143,24 +158,14 @@ const refusedDelta = 0.05
 
 // refused returns the share of an application's drafts that the target does not stand by, at least; 0 where that is not known.
 func (c *Counts) refused() float64 {
-	if c.Closed <= 0 {
-		return 0
-	}
-	n := int(c.Closed * c.Closed / c.Squares) // as many equal ones have the same variance (Kish 1965)
-	_, high := shareInterval(n, int(c.Good/c.Closed*float64(n)+.5), refusedDelta)
+	_, _, high := c.agreement(refusedDelta)
 	return 1 - high
 }
 
 // isWhole reports whether strata that were stored have counts for each name.
 func (s *Strata) isWhole() bool {
-	ok := len(s.Names) == 0 || len(s.Counts) == len(s.Names)+1
-	for i := range s.Counts {
-		c := &s.Counts[i]
-		for j := range c.N {
-			ok = ok && 0 <= c.O[j] && c.O[j] <= c.K[j] && c.K[j] <= c.N[j]
-		}
-	}
-	return ok
+	broken := func(c Counts) bool { return !c.isWhole() }
+	return (len(s.Names) == 0 || len(s.Counts) == len(s.Names)+1) && !slices.ContainsFunc(s.Counts, broken)
 }
 
 // index returns that of an application.
@@ -169,13 +174,6 @@ func (s *Strata) index(application string) int {
 		return i
 	}
 	return len(s.Names)
-}
-
-// open counts an audit that begins, for the indices from first to hi. It stands for weight drafts.
-func (c *Counts) open(first, hi int, weight float64) {
-	c.Audits++
-	c.W[min(first, gridSize+1)-1] += weight
-	c.Tally.open(first, hi)
 }
 
 // accepts returns the share of an application's drafts that index j accepts; 1 where none is known.
@@ -192,39 +190,9 @@ func (c *Counts) accepts(j int) float64 {
 	return sum / all
 }
 
-// betsWithin are the bets of [Strata]: those of [LogE], and none at all, which has half of the stake, so that an e-value is
-// never below a half.
-var betsWithin = [len(mixture{}) + 1]float64{0, .1, .25, .4, .55, .7, .85, 1}
-
-var (
-	logStake = -math.Log(2 * float64(len(mixture{}))) // of each bet
-	logKept  = -math.Ln2                              // of none: the smallest logarithm of an e-value of [logEWithin]
-)
-
-// logEWithin is [LogE] with a bet more, for n audits of which k were bad. It grows with eps, is convex in it, and falls with k.
-func logEWithin(n, k int, eps float64) float64 {
-	terms, top := termsWithin(n, k, eps)
-	sum := 0.0
-	for _, t := range terms {
-		sum += math.Exp(t - top)
-	}
-	return top + math.Log(sum)
-}
-
-// termsWithin are the logarithms of what each bet has become, and the largest.
-func termsWithin(n, k int, eps float64) (terms [len(betsWithin)]float64, top float64) {
-	top = math.Inf(-1)
-	for i, c := range betsWithin {
-		if terms[i] = logStake + float64(n-k)*(math.Log1p(-c*eps)-math.Log1p(-eps)); k > 0 {
-			terms[i] += float64(k) * math.Log(c)
-		}
-		if c == 1 {
-			terms[i] = logKept
-		}
-		top = max(top, terms[i])
-	}
-	return terms, top
-}
+// logEWithin is [LogE] against the risk of one stratum: half of the stake is not bet, so that an e-value is never below a half. It
+// grows with eps, is convex in it, and falls with k.
+func logEWithin(n, k int, eps float64) float64 { return betsWithin.logE(n, k, eps) }
 
 // Mix is what the traffic of a kind of request is made of: a weight for each stratum, such as its drafts.
 type Mix []float64
@@ -232,31 +200,27 @@ type Mix []float64
 // Reach is what an index would serve of a mix.
 type Reach struct {
 	Index  int
-	Served float64 // share of the mix
-	Within []bool  // by stratum: whether it is served
+	Served float64   // share of the mix
+	Within []bool    // by stratum: whether it is served
+	shares []float64 // of the strata in what it serves
 }
 
 // reach returns the index at which most of a mix is served while its disagreement is proven to be at most r.MaxDisagreement,
 // and that of each application at most r.MaxDisagreementApplication, if that is a larger share than more. need is ln of the
 // e-value that certifies an index. Index 0 serves nothing.
-//
-// The e-value of stratum a against the risk r_a is a martingale at the true risk, whatever the mix of the traffic is, and so
-// is the product over the strata, because the audits come in one order. So with the probability that need stands for the
-// true risks are at all times among those r with Σ ln E_a(r_a) < need, and no mix that is served has a larger risk than the
-// largest Σ share_a·r_a of these. E_a falls where an audit is booked as bad, and so the bound grows: what is open or lost
-// makes it larger. The mix may be chosen by looking at the evidence (docs/science.md, "Applications, and a mix that moves").
+// The mix may be chosen by looking at the evidence (docs/science.md, "Applications, and a mix that moves").
 func (s *Strata) reach(mix Mix, more float64, r Rule, need float64) Reach {
-	var all []candidate
+	var all []Reach
 	for j := 1; j <= gridSize; j++ {
 		all = s.candidates(all, j, mix, r, need)
 	}
-	all = slices.DeleteFunc(all, func(c candidate) bool {
+	all = slices.DeleteFunc(all, func(c Reach) bool {
 		return c.Served <= more || s.roughly(c.Index, c.shares, need) > r.MaxDisagreement
 	})
-	slices.SortStableFunc(all, func(a, b candidate) int { return cmp.Compare(b.Served, a.Served) })
+	slices.SortStableFunc(all, func(a, b Reach) int { return cmp.Compare(b.Served, a.Served) })
 	for i := range all[:min(len(all), maxCandidates)] {
 		if c := &all[i]; s.keeps(c.Index, c.shares, r.MaxDisagreement, need) {
-			return c.Reach
+			return *c
 		}
 	}
 	return Reach{}
@@ -265,15 +229,9 @@ func (s *Strata) reach(mix Mix, more float64, r Rule, need float64) Reach {
 // maxCandidates bounds the candidates that are looked at: each takes 0.2 ms.
 const maxCandidates = 12
 
-// candidate is what may be served: by an index, of some strata.
-type candidate struct {
-	Reach
-	shares []float64 // of the strata in what it serves
-}
-
 // candidates adds those of one index: the applications that keep to their own bound, those with the fewest bad ones first;
 // the first, the first two, and so on.
-func (s *Strata) candidates(all []candidate, j int, mix Mix, r Rule, need float64) []candidate {
+func (s *Strata) candidates(all []Reach, j int, mix Mix, r Rule, need float64) []Reach {
 	total := 0.0
 	var order []int
 	for a := range s.Counts {
@@ -296,7 +254,7 @@ func (s *Strata) candidates(all []candidate, j int, mix Mix, r Rule, need float6
 		for i := range shares {
 			shares[i] /= served
 		}
-		all = append(all, candidate{Reach{j, served / total, slices.Clone(within)}, shares})
+		all = append(all, Reach{j, served / total, slices.Clone(within), shares})
 	}
 	return all
 }
@@ -384,12 +342,12 @@ func highest(n, k int, worth float64) (low, high float64) {
 
 // slopeWithin is the derivative of [logEWithin] by eps.
 func slopeWithin(n, k int, eps float64) float64 {
-	terms, top := termsWithin(n, k, eps)
+	terms, top := betsWithin.terms(n, k, eps)
 	sum, slope := 0.0, 0.0
-	for i, c := range betsWithin {
+	for i, b := range betsWithin {
 		w := math.Exp(terms[i] - top)
 		sum += w
-		slope += w * (1/(1-eps) - c/(1-c*eps))
+		slope += w * (1/(1-eps) - b.times/(1-b.times*eps))
 	}
 	return float64(n-k) * slope / sum
 }

@@ -100,7 +100,7 @@ type View struct {
 	Spread     float64 // factor on the audits of the application: those that refuted ones do not take come to the others; 0: 1
 	Refused    float64 // at least this share of the drafts of the request's application is refused by the target; 0: not known
 	Refuted    bool    // nothing is certified for the mix, and not even the best drafts of the request's application keep to its bound
-	Mixed      bool    // there is evidence by application: [State.Mixed]
+	Mixed      bool    // there is evidence by application: [KeyState.Limit]
 	Warned     bool    // a drift is suspected
 	Infeasible bool    // not even the strictest threshold keeps to ε
 

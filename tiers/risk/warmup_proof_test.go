@@ -122,8 +122,8 @@ func warmupExcess(r Rule, served int) float64 {
 	worst := 0.
 	for p := r.MaxDisagreement; p < 1; p += .0005 {
 		takes := float64(served)
-		for _, times := range betsAbove {
-			bet := min(times*r.MaxDisagreement, (1+r.MaxDisagreement)/2)
+		for _, above := range betsAbove {
+			bet := min(above.times*r.MaxDisagreement, (1+r.MaxDisagreement)/2)
 			if grows := p*math.Log(bet/r.MaxDisagreement) + (1-p)*(math.Log1p(-bet)-math.Log1p(-r.MaxDisagreement)); grows > 0 {
 				takes = min(takes, (math.Log(float64(len(betsAbove))/r.ErrorProbability)+math.Log(bet/r.MaxDisagreement))/grows)
 			}
