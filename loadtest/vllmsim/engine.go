@@ -87,7 +87,6 @@ func (e *engine) end() {
 	for q, j := range e.jobs {
 		e.sched.Abort(q)
 		e.totals.aborted++
-		e.met.ended(finishAbort)
 		j.box.push(lastEvent(j))
 	}
 	clear(e.jobs)
@@ -202,7 +201,6 @@ func (e *engine) deliver(it *Item) {
 	if it.Finished {
 		e.totals.finished++
 		delete(e.jobs, j.seq)
-		e.met.done(j.seq, ev.finish, e)
 	}
 	j.box.push(ev)
 }

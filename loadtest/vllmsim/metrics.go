@@ -2,7 +2,6 @@ package vllmsim
 
 import (
 	"bytes"
-	"slices"
 	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -13,7 +12,6 @@ import (
 var (
 	bucketsTTFT = []float64{0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80, 160, 640, 2560}
 	bucketsITL  = []float64{0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80}
-	bucketsE2E  = []float64{0.3, 0.5, 0.8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680}
 	bucketsIter = []float64{1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384}
 )
 
@@ -26,9 +24,7 @@ type metrics struct {
 	running, waiting, kv       prometheus.Gauge
 	queries, hits, preemptions prometheus.Counter
 	promptTokens, genTokens    prometheus.Counter
-	success                    *prometheus.CounterVec
 	iteration, ttft, itl       prometheus.Observer
-	queue, e2e                 prometheus.Observer
 	seen                       Counts // totals already added to counters
 }
 
@@ -45,15 +41,9 @@ func newMetrics(o *Options, p *Profile) *metrics {
 	m.genTokens = m.counter("generation_tokens_total", "Number of generation tokens processed.")
 	m.queries = m.counter("prefix_cache_queries_total", "Prefix cache queries, in terms of number of queried tokens.")
 	m.hits = m.counter("prefix_cache_hits_total", "Prefix cache hits, in terms of number of cached tokens.")
-	m.success = m.counterVec("request_success_total", "Count of successfully processed requests.", "finished_reason")
-	for _, finish := range []string{finishStop, finishLength, finishAbort} {
-		m.success.WithLabelValues(m.values[0], m.values[1], finish)
-	}
 	m.iteration = m.histogram("iteration_tokens_total", "Histogram of number of tokens per engine_step.", bucketsIter)
 	m.ttft = m.histogram("time_to_first_token_seconds", "Histogram of time to first token in seconds.", bucketsTTFT)
 	m.itl = m.histogram("inter_token_latency_seconds", "Histogram of inter-token latency in seconds.", bucketsITL)
-	m.e2e = m.histogram("e2e_request_latency_seconds", "Histogram of e2e request latency in seconds.", bucketsE2E)
-	m.queue = m.histogram("request_queue_time_seconds", "Histogram of time spent in WAITING phase for request.", bucketsE2E)
 	cache := prometheus.Labels{"engine": "0", "block_size": strconv.Itoa(BlockSize), "enable_prefix_caching": "True",
 		"num_gpu_blocks": strconv.Itoa(p.Blocks)}
 	config := prometheus.NewGauge(prometheus.GaugeOpts{Name: "vllm:cache_config_info", Help: "Information of the LLMEngine CacheConfig", ConstLabels: cache})
@@ -71,13 +61,8 @@ func (m *metrics) gauge(name, help string) prometheus.Gauge {
 	return register(m, prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "vllm:" + name, Help: help}, engineLabels)).WithLabelValues(m.values...)
 }
 
-func (m *metrics) counterVec(name, help string, extra ...string) *prometheus.CounterVec {
-	labels := slices.Concat(engineLabels, extra)
-	return register(m, prometheus.NewCounterVec(prometheus.CounterOpts{Name: "vllm:" + name, Help: help}, labels))
-}
-
 func (m *metrics) counter(name, help string) prometheus.Counter {
-	return m.counterVec(name, help).WithLabelValues(m.values...)
+	return register(m, prometheus.NewCounterVec(prometheus.CounterOpts{Name: "vllm:" + name, Help: help}, engineLabels)).WithLabelValues(m.values...)
 }
 
 func (m *metrics) histogram(name, help string, buckets []float64) prometheus.Observer {
@@ -120,16 +105,4 @@ func (m *metrics) token(it *Item, e *engine) {
 	}
 	m.promptTokens.Add(float64(len(q.Prompt)))
 	m.ttft.Observe(e.seconds(q.FirstToken - q.Arrival))
-}
-
-// done counts a finished sequence.
-func (m *metrics) done(q *Seq, finish string, e *engine) {
-	m.ended(finish)
-	m.e2e.Observe(e.seconds(q.LastToken - q.Arrival))
-	m.queue.Observe(e.seconds(q.Scheduled - q.Arrival))
-}
-
-// ended counts a sequence by its finish reason.
-func (m *metrics) ended(finish string) {
-	m.success.WithLabelValues(m.values[0], m.values[1], finish).Inc()
 }
