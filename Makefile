@@ -87,7 +87,6 @@ fuzz: ## Every fuzz target for FUZZFOR (30s).
 
 bench: cost ## What the gateway costs (make cost), and the micro-benchmarks.
 	$(GO) test -run '^$$' -bench . -benchmem ./tiers/... ./breaker ./cache ./gateway/...
-	$(GO) test -run '^$$' -bench Tokens -cpu 1 ./loadtest/vllmsim ./loadtest/virtual
 
 .PHONY: cost nginx
 nginx:

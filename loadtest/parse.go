@@ -24,8 +24,7 @@ const (
 	maxTokens    = 200_000 // of one piece of text, and of an answer
 	maxTurns     = 100
 	maxVariants  = 100_000
-	maxSeconds   = 86_400 // of a pause
-	maxAudits    = 10_000
+	maxSeconds   = 86_400    // of a pause
 	maxFile      = 256 << 10 // bytes of a scenario file
 )
 

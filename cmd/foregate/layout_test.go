@@ -87,7 +87,7 @@ var arrows = map[string][]string{
 	"loadtest/answer":            {},
 	"loadtest/chaos":             {"loadtest/answer", "loadtest/process", "loadtest/vllmsim"},
 	"loadtest/engines":           {"loadtest/process"},
-	"loadtest/applications":      {"gateway/settings", "tiers/accept", "tiers/audit", "tiers/evidence", "tiers/openai", "tiers/plan", "tiers/refit", "tiers/risk"},
+	"loadtest/applications":      {}, // the rest of it is a test
 	"loadtest/fleets":            {"loadtest", "loadtest/virtual", "loadtest/vllmsim"},
 	"loadtest/live":              {"loadtest", "loadtest/answer", "loadtest/chaos", "loadtest/process", "loadtest/vllmsim"},                                                                                                          // the gateway over HTTP only
 	"loadtest/pair":              {"gateway", "gateway/app", "gateway/config", "gateway/demo", "gateway/stores", "loadtest/answer", "loadtest/process", "tiers/accept", "tiers/evidence", "tiers/plan", "tiers/refit", "tiers/risk"}, // what mode risk makes of recorded audits is computed by its own functions

@@ -173,14 +173,8 @@ func (j *Judge) choices(prompt, ids []int32, sampled bool, visit func(Choice)) {
 // maxTop is how many alternatives of a token the judges of drafts see.
 const maxTop = 5
 
-// Audit has the draft written to its end, whatever is thought of it, and says which score
-// a judge gives it, and whether the target would stand by it.
-func (j *Judge) Audit(q *loadtest.Request, prompt []int32, cfg accept.Config) (score accept.Nats, stands bool) {
-	judge, stands := j.Track(q, prompt, cfg)
-	return judge.Score(), stands
-}
-
-// Track is [Judge.Audit] for a caller that wants more than the score of the whole draft.
+// Track has the draft written to its end, whatever is thought of it, and says what a judge makes of it, and whether the
+// target would stand by it.
 func (j *Judge) Track(q *loadtest.Request, prompt []int32, cfg accept.Config) (judge *accept.ScoreTracker, stands bool) {
 	judge = accept.NewScoreTracker(cfg)
 	w := j.writer(j.draft, q, prompt)

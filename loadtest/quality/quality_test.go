@@ -143,7 +143,8 @@ func TestAnAuditTellsGoodDraftsFromBadBetterThanChance(t *testing.T) {
 	for k := range 200 {
 		q := request(k, 0, false)
 		prompt, _, _ := j.answer(j.target, q)
-		score, stands := j.Audit(q, prompt, accept.Config{})
+		judge, stands := j.Track(q, prompt, accept.Config{})
+		score := judge.Score()
 		kind := 0
 		if stands {
 			kind = 1

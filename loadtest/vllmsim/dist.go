@@ -1,6 +1,7 @@
 package vllmsim
 
 import (
+	"cmp"
 	"math"
 	"slices"
 )
@@ -50,44 +51,30 @@ func (d Dist) Rank(id int32) int {
 // Argmax returns the most probable id, the lowest of equals.
 func (d Dist) Argmax() int32 { return d.Top[0].ID }
 
-// merge makes Top of weighted candidates: equal ids are summed, and the heaviest come first. Most come in order already.
+// merge makes Top of weighted candidates: equal ids are summed, and the heaviest come first.
 func (d *Dist) merge(ids *[numCands]int32, w *[numCands]float64) {
-	top := d.Top[:0]
-	var seen [4]uint64 // by the id's last byte: what is not marked has not come yet
+	d.Top = d.Top[:0]
+candidates:
 	for i, id := range ids {
-		word, bit := &seen[id>>6&3], uint64(1)<<(id&63)
-		if *word&bit != 0 && addTo(top, id, w[i]) {
-			continue
+		for k := range d.Top {
+			if d.Top[k].ID == id {
+				d.Top[k].P += w[i]
+				continue candidates
+			}
 		}
-		*word |= bit
-		top = append(top, Cand{ID: id, P: w[i]})
+		d.Top = append(d.Top, Cand{ID: id, P: w[i]})
 	}
-	d.Top = top
 	d.sort()
 }
 
-// addTo adds to the candidate id, if there is one.
-func addTo(top []Cand, id int32, w float64) bool {
-	for i := range top {
-		if top[i].ID == id {
-			top[i].P += w
-			return true
-		}
-	}
-	return false
-}
-
-// sort is by insertion: there are few candidates, nearly in order.
+// sort puts the most probable first, equal ones by id.
 func (d *Dist) sort() {
-	top := d.Top
-	for i := 1; i < len(top); i++ {
-		c := top[i]
-		j := i
-		for ; j > 0 && (top[j-1].P < c.P || top[j-1].P == c.P && top[j-1].ID > c.ID); j-- {
-			top[j] = top[j-1]
+	slices.SortFunc(d.Top, func(a, b Cand) int {
+		if a.P != b.P {
+			return cmp.Compare(b.P, a.P)
 		}
-		top[j] = c
-	}
+		return cmp.Compare(a.ID, b.ID)
+	})
 }
 
 // normalise turns weights into probabilities, the tail's share included.

@@ -1,6 +1,10 @@
 package vllmsim
 
-import "math"
+import (
+	"cmp"
+	"math"
+	"slices"
+)
 
 // voice is what a model is like in all of a conversation's turn: what follows from the anchor alone.
 type voice struct {
@@ -112,7 +116,7 @@ func (v *voice) perturb(c *cursor, h uint64, d *Dist) {
 		}
 	}
 	if v.blind {
-		sortDown(w[:len(top)])
+		slices.SortFunc(w[:len(top)], func(a, b float64) int { return cmp.Compare(b, a) })
 	}
 	for i := range top {
 		top[i].P = w[i]
@@ -133,15 +137,4 @@ func (v *voice) swaps(c *cursor, h uint64) bool {
 		return c.since == v.blunder
 	}
 	return u < v.lapses
-}
-
-// sortDown is by insertion: few values, nearly in order.
-func sortDown(w []float64) {
-	for i := 1; i < len(w); i++ {
-		x, j := w[i], i
-		for ; j > 0 && w[j-1] < x; j-- {
-			w[j] = w[j-1]
-		}
-		w[j] = x
-	}
 }

@@ -49,9 +49,6 @@ func newBackend(f *Fleet, p *Pool, index int) *Backend {
 // URL is its base URL.
 func (b *Backend) URL() string { return fmt.Sprintf("http://%s-%d:8000", b.pool.Name, b.index) }
 
-// Context is how many tokens a prompt and its answer may have.
-func (b *Backend) Context() int { return b.pool.Context }
-
 // Counts are its scheduler's, as they are now.
 func (b *Backend) Counts() vllmsim.Counts { return b.sched.Counts() }
 

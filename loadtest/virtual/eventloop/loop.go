@@ -8,6 +8,7 @@
 package eventloop
 
 import (
+	"container/heap"
 	"time"
 )
 
@@ -19,7 +20,7 @@ type Loop struct {
 	Before time.Duration // what has passed since the Epoch when the loop starts
 
 	now     time.Duration
-	later   heap
+	later   queue
 	soon    []event // at this time, in the order of planning; all of later at this time comes before
 	next    int     // of soon
 	number  uint64
@@ -58,7 +59,7 @@ func (l *Loop) plan(e event) {
 		l.soon = append(l.soon, e)
 		return
 	}
-	l.later.push(e)
+	heap.Push(&l.later, e)
 }
 
 // Step plays the next event; false says that there is none. A panic of a coroutine comes out of it
@@ -66,7 +67,7 @@ func (l *Loop) plan(e event) {
 func (l *Loop) Step() bool {
 	switch {
 	case len(l.later) > 0 && l.later[0].at <= l.now:
-		l.play(l.later.pop())
+		l.play(heap.Pop(&l.later).(event))
 	case l.next < len(l.soon):
 		e := l.soon[l.next]
 		l.soon[l.next] = event{} // what it holds is free to go
@@ -75,7 +76,7 @@ func (l *Loop) Step() bool {
 		}
 		l.play(e)
 	case len(l.later) > 0:
-		e := l.later.pop()
+		e := heap.Pop(&l.later).(event)
 		l.now = e.at
 		l.play(e)
 	default:
@@ -129,48 +130,29 @@ func (t *Timer) Stop() bool {
 	return planned
 }
 
-// heap is a binary heap of events, the earliest first.
-type heap []event
+// queue is a heap of events, the earliest first.
+type queue []event
 
-func (e *event) before(o *event) bool {
-	return e.at < o.at || e.at == o.at && e.number < o.number
+// Len implements [heap.Interface].
+func (q *queue) Len() int { return len(*q) }
+
+// Less implements [heap.Interface].
+func (q *queue) Less(i, j int) bool {
+	a, b := &(*q)[i], &(*q)[j]
+	return a.at < b.at || a.at == b.at && a.number < b.number
 }
 
-func (h *heap) push(e event) {
-	s := append(*h, e)
-	*h = s
-	i := len(s) - 1
-	for i > 0 {
-		up := (i - 1) / 2
-		if !e.before(&s[up]) {
-			break
-		}
-		s[i] = s[up]
-		i = up
-	}
-	s[i] = e
-}
+// Swap implements [heap.Interface].
+func (q *queue) Swap(i, j int) { (*q)[i], (*q)[j] = (*q)[j], (*q)[i] }
 
-func (h *heap) pop() event {
-	s := *h
-	first, n := s[0], len(s)-1
-	e := s[n]
-	s[n] = event{} // what it holds is free to go
-	*h = s[:n]
-	s = s[:n]
-	i := 0
-	for down := 1; down < n; down = 2*i + 1 {
-		if down+1 < n && s[down+1].before(&s[down]) {
-			down++
-		}
-		if !s[down].before(&e) {
-			break
-		}
-		s[i] = s[down]
-		i = down
-	}
-	if n > 0 {
-		s[i] = e
-	}
-	return first
+// Push implements [heap.Interface].
+func (q *queue) Push(e any) { *q = append(*q, e.(event)) }
+
+// Pop implements [heap.Interface].
+func (q *queue) Pop() any {
+	last := len(*q) - 1
+	e := (*q)[last]
+	(*q)[last] = event{} // what it holds is free to go
+	*q = (*q)[:last]
+	return e
 }

@@ -1,8 +1,3 @@
-// Package applications shows what mode risk serves where applications differ: it runs the gateway's own decisions, evidence
-// and refits over drafts whose applications, scores and labels follow a law that is known. Nothing else of a gateway takes
-// part, so that weeks of traffic take seconds.
-//
-// Start at [Run.Do].
 package applications
 
 import (
