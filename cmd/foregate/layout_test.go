@@ -91,7 +91,7 @@ var arrows = map[string][]string{
 	"loadtest/fleets":            {"loadtest", "loadtest/virtual", "loadtest/vllmsim"},
 	"loadtest/live":              {"loadtest", "loadtest/answer", "loadtest/chaos", "loadtest/process", "loadtest/vllmsim"},                                                                                                          // the gateway over HTTP only
 	"loadtest/pair":              {"gateway", "gateway/app", "gateway/config", "gateway/demo", "gateway/stores", "loadtest/answer", "loadtest/process", "tiers/accept", "tiers/evidence", "tiers/plan", "tiers/refit", "tiers/risk"}, // what mode risk makes of recorded audits is computed by its own functions
-	"loadtest/measure":           {"internal/words", "loadtest/process", "loadtest/vllmsim"},
+	"loadtest/measure":           {"internal/words", "loadtest/answer", "loadtest/process", "loadtest/vllmsim"},
 	"loadtest/planner":           {"gateway/settings", "loadtest", "loadtest/fleets", "loadtest/trace", "loadtest/virtual", "loadtest/vllmsim"},
 	"loadtest/process":           {},
 	"loadtest/cost":              {}, // the rest of it is a benchmark

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"reflect"
-	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -63,14 +62,10 @@ func caseRows(reports []*loadtest.Report, i int) []reflect.Value {
 	return rows
 }
 
-// computed are the columns that only a virtual run has.
-var computed = []string{
-	"checked_share", "scored_share", "auroc",
-	// of a promise
-	"served_by_draft", "unverified_disagreement", "unverified_disagreement_before", "unverified_disagreement_after",
-	"above_eps_before", "above_eps_after", "above_eps_until_s", "bound_at_end", "audits", "audits_lost", "alarms",
-	"first_certificate_s", "all_certificates_s", "audits_of_target_usd", "audits_of_draft_usd", "priced_usd_per_mtok",
-	"all_drafts_disagreement_before", "all_drafts_disagreement_after", "auroc_before", "auroc_after", "best_acceptance_before", "best_acceptance_after",
+// isComputed reports whether only a virtual run has a column: those of a promise, and of what the target was asked.
+func isComputed(f number) bool {
+	table := reflect.TypeFor[loadtest.Row]().Field(f.index).Tag.Get("table")
+	return strings.HasPrefix(table, "Promise|") || f.name == "checked_share" || f.name == "scored_share"
 }
 
 // compare prints every column's means, and reports whether they are near enough for
@@ -81,7 +76,7 @@ func compare(live, virtual []reflect.Value) (text string, ok bool) {
 	_, _ = fmt.Fprintln(w, "\tlive\t± sd\tvirtual\t± sd\tdifference\tstandard errors\t") // memory takes everything
 	ok = true
 	for _, f := range numbers() {
-		if slices.Contains(computed, f.name) {
+		if isComputed(f) {
 			continue
 		}
 		a, sdA := moments(live, f.index)

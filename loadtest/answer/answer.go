@@ -30,6 +30,7 @@ type Answer struct {
 	API     API             // "" is chat completions
 	OnStart func()          // called at the first line or with the body; nil: nobody is told
 	OnText  func(piece int) // called after each piece of text, from 1 on; nil: nobody is told
+	OnEvent func()          // called for each event of a stream of chat or text that has a choice; nil: nobody is told
 	OnToken func(Token)     // called for each token of a chat whose logprobs were asked for; nil: nobody is told
 	MaxText int             // bytes that are kept of the text; 0 is no bound
 
@@ -163,6 +164,9 @@ func (a *Answer) event(data []byte) error {
 		return a.bad(data)
 	}
 	a.note(&e)
+	if len(e.Choices) > 0 && a.OnEvent != nil {
+		a.OnEvent()
+	}
 	for i := range e.Choices {
 		a.say(e.Choices[i].Delta.Content)
 	}

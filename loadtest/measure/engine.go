@@ -1,7 +1,6 @@
 package measure
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"context"
@@ -17,6 +16,7 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/internal/words"
+	"github.com/foregate/foregate/loadtest/answer"
 	"github.com/foregate/foregate/loadtest/process"
 )
 
@@ -182,35 +182,18 @@ func (e *engine) ask(ctx context.Context, body []byte) (s stream, err error) {
 		return s, err
 	}
 	defer func() { _ = resp.Body.Close() }() // it was read
-	lines := bufio.NewScanner(resp.Body)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		data, ok := bytes.CutPrefix(lines.Bytes(), []byte("data:"))
-		if !ok || bytes.Contains(data, []byte("[DONE]")) {
-			continue
-		}
-		now := time.Now()
-		var chunk struct {
-			Choices []struct{} `json:"choices"`
-			Usage   *struct {
-				Completion int `json:"completion_tokens"`
-			} `json:"usage"`
-			Error json.RawMessage `json:"error"`
-		}
-		switch err := json.Unmarshal(data, &chunk); {
-		case err != nil:
-			return s, fmt.Errorf("an event that is no JSON: %s", words.Clip(string(data), 100))
-		case chunk.Error != nil:
-			return s, fmt.Errorf("the engine failed: %s", words.Clip(string(chunk.Error), 300))
-		case chunk.Usage != nil:
-			s.tokens = chunk.Usage.Completion
-		}
-		if len(chunk.Choices) > 0 {
-			s.pieces = append(s.pieces, now)
-		}
+	a := answer.Answer{OnEvent: func() { s.pieces = append(s.pieces, time.Now()) }}
+	err = a.Stream(resp.Body)
+	switch {
+	case errors.Is(err, answer.ErrBadJSON):
+		return s, fmt.Errorf("an event that is no JSON: %s", words.Clip(a.Bad, 100))
+	case a.Failed != "":
+		return s, fmt.Errorf("the engine failed: %s", words.Clip(a.Failed, 300))
 	}
-	s.tokens = cmp.Or(s.tokens, len(s.pieces))
-	return s, lines.Err()
+	if s.tokens = len(s.pieces); a.Usage != nil {
+		s.tokens = cmp.Or(a.Usage.Completion, s.tokens)
+	}
+	return s, err
 }
 
 // note takes the time of a step while as many sequences decode as ran together, and returns how many that were: those that had

@@ -13,13 +13,12 @@ const (
 	featPromptLogprobs = "prompt_logprobs"  // neither on vLLM's routes nor on SGLang's
 	featTokenize       = "tokenize"         // /tokenize and /detokenize
 	featLogprobs       = "logprobs"         // of generated tokens
-	featRunningUsage   = "running_usage"    // continuous_usage_stats is ignored: usage comes at the end alone
 	featContinuation   = "continuation"     // a prompt of ids loses its last one, unless it is scored: what goes on from it is inexact
 )
 
 // Features returns what [Options.Without] can name.
 func Features() []string {
-	return []string{featTokenIDs, featPromptIDs, featPromptLogprobs, featTokenize, featLogprobs, featRunningUsage, featContinuation}
+	return []string{featTokenIDs, featPromptIDs, featPromptLogprobs, featTokenize, featLogprobs, featContinuation}
 }
 
 func checkFeatures(list []string) error {
@@ -49,9 +48,6 @@ func (l lacking) strip(w *wireRequest) {
 	}
 	if l.has(featLogprobs) {
 		w.Logprobs, w.TopLogprobs = nil, nil
-	}
-	if l.has(featRunningUsage) && w.StreamOptions != nil {
-		w.StreamOptions.Continuous = false
 	}
 }
 
