@@ -86,11 +86,12 @@ var arrows = map[string][]string{
 	"loadtest":                   {"internal/words", "internal/yamlfile"},
 	"loadtest/answer":            {},
 	"loadtest/chaos":             {"loadtest/answer", "loadtest/process", "loadtest/vllmsim"},
+	"loadtest/drafts":            {"tiers/accept"},
 	"loadtest/engines":           {"loadtest/process"},
 	"loadtest/applications":      {}, // the rest of it is a test
 	"loadtest/fleets":            {"loadtest", "loadtest/virtual", "loadtest/vllmsim"},
-	"loadtest/live":              {"loadtest", "loadtest/answer", "loadtest/chaos", "loadtest/process", "loadtest/vllmsim"},                                                                                                          // the gateway over HTTP only
-	"loadtest/pair":              {"gateway", "gateway/app", "gateway/config", "gateway/demo", "gateway/stores", "loadtest/answer", "loadtest/process", "tiers/accept", "tiers/evidence", "tiers/plan", "tiers/refit", "tiers/risk"}, // what mode risk makes of recorded audits is computed by its own functions
+	"loadtest/live":              {"loadtest", "loadtest/answer", "loadtest/chaos", "loadtest/process", "loadtest/vllmsim"},                                                                                                                                             // the gateway over HTTP only
+	"loadtest/pair":              {"gateway", "gateway/app", "gateway/config", "gateway/demo", "gateway/stores", "loadtest/answer", "loadtest/drafts", "loadtest/process", "tiers/accept", "tiers/evidence", "tiers/openai", "tiers/plan", "tiers/refit", "tiers/risk"}, // what mode risk makes of recorded audits is computed by its own functions
 	"loadtest/measure":           {"internal/words", "loadtest/answer", "loadtest/process", "loadtest/vllmsim"},
 	"loadtest/planner":           {"gateway/settings", "loadtest", "loadtest/fleets", "loadtest/trace", "loadtest/virtual", "loadtest/vllmsim"},
 	"loadtest/process":           {},

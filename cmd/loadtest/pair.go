@@ -22,6 +22,8 @@ type pairCmd struct {
 	Minutes   float64  `default:"30" help:"Longest run of each pair, without the start of its engines."`
 	Out       string   `default:"bin/pair" placeholder:"DIR" help:"Folder for pair.json and pair.md; it is made."`
 	JSON      string   `name:"json" placeholder:"FILE" help:"Write the figures here, too."`
+
+	recordFlags
 }
 
 // realPair is a pair of engines that run on the CPU, from .ci/need-engines.
@@ -46,6 +48,9 @@ func (c *pairCmd) Run(e *env) error {
 		if !slices.ContainsFunc(realPairs, func(p realPair) bool { return p.id == id }) {
 			return misuse("--only: there is no pair %s", id)
 		}
+	}
+	if c.Record != "" {
+		return c.record(e)
 	}
 	o := pair.Options{Requests: c.Requests, MaxTokens: c.MaxTokens, Clients: 1, Limit: time.Duration(c.Minutes * float64(time.Minute))}
 	if err := o.Check(); err != nil {

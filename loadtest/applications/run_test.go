@@ -25,6 +25,14 @@ type Law struct {
 	Gap       float64   // between the means of good and of bad drafts, in deviations
 }
 
+// Draft is a draft that may be audited.
+type Draft struct {
+	Application int
+	Features    accept.Features
+	Score       float64 // plain, nats
+	Good        bool    // the target stands by it
+}
+
 // The laws. Designed is the contract; Measured are thirteen tasks of a real pair, SmolLM2-135M and a perturbed copy, label high.
 var (
 	Designed = Law{"designed", []float64{.97, .92, .75, .40, .10}, gap70}
@@ -45,6 +53,7 @@ type Run struct {
 	Agrees    func(at time.Duration, app int) float64 // in place of the law's; nil: the law's
 	NameOf    func(at time.Duration, app int) string  // by which an application is known; nil: its number
 	Unknown   bool                                    // applications are not told apart
+	Recorded  []Draft                                 // drafts of a real pair in place of the law's: all of them in a random order, then in another one
 	Settings  settings.Values
 }
 
@@ -116,6 +125,7 @@ type run struct {
 	cfg      plan.Config
 	body     *openai.Request
 	ticket   int
+	order    []int // of the recorded drafts that come next
 	lastTick time.Time
 	lastFit  time.Time
 }
@@ -124,7 +134,9 @@ type run struct {
 func (r Run) Do() Result {
 	s := &run{Run: r, rng: rand.New(rand.NewPCG(r.Seed, 1)), began: time.Unix(1.8e9, 0), cfg: r.Settings.Tiers}
 	s.now, s.body = s.began, &openai.Request{Model: route, Temperature: 1, PromptTokens: 200, MaxTokens: 200}
-	s.cfg.Mode = plan.ModeRisk
+	if s.cfg.Mode = plan.ModeRisk; len(r.Recorded) > 0 {
+		s.body.Temperature = 0
+	}
 	clock := func() time.Time { return s.now }
 	log := &evidence.Memory{Now: clock}
 	for range max(r.Replicas, 1) {
@@ -173,7 +185,14 @@ func (r *run) look() {
 }
 
 // draw draws a request's application, and its draft.
-func (r *run) draw() (app int, f accept.Features, good bool) {
+func (r *run) draw() (d Draft) {
+	if n := len(r.Recorded); n > 0 {
+		if len(r.order) == 0 {
+			r.order = r.rng.Perm(n)
+		}
+		d, r.order = r.Recorded[r.order[0]], r.order[1:]
+		return d
+	}
 	at, sum := r.now.Sub(r.began), 0.0
 	weights := make([]float64, len(r.Agreement))
 	for a := range weights {
@@ -182,6 +201,7 @@ func (r *run) draw() (app int, f accept.Features, good bool) {
 		}
 		sum += weights[a]
 	}
+	app := 0
 	for x := r.rng.Float64() * sum; app < len(weights)-1 && x >= weights[app]; app++ {
 		x -= weights[app]
 	}
@@ -189,11 +209,13 @@ func (r *run) draw() (app int, f accept.Features, good bool) {
 	if r.Agrees != nil {
 		p = r.Agrees(at, app)
 	}
-	if good = r.rng.Float64() < p; good {
-		f[accept.FeatureMean] = r.Gap
+	d.Application, d.Good = app, r.rng.Float64() < p
+	if d.Good {
+		d.Score = r.Gap
 	}
-	f[accept.FeatureMean] += r.rng.NormFloat64()
-	return app, f, good
+	d.Score += r.rng.NormFloat64()
+	d.Features[accept.FeatureMean] = d.Score
+	return d
 }
 
 // name returns the name by which an application is known now.
@@ -209,8 +231,8 @@ func (r *run) name(app int) string {
 
 // answer answers one request at a replica. It reports whether a draft was served by a certificate.
 func (r *run) answer(replica int, w *Window) (certified bool) {
-	app, f, good := r.draw()
-	name := r.name(app)
+	of := r.draw()
+	app, name := of.Application, r.name(of.Application)
 	st, classes := r.stores[replica], r.classes[replica]
 	key := plan.EvidenceKeyOf(r.cfg, plan.Facts{Request: r.body, HasDraft: true})
 	by := audit.MixKey{Application: name}
@@ -222,9 +244,9 @@ func (r *run) answer(replica int, w *Window) (certified bool) {
 	if !d.IsKeptFromDraft() {
 		classes.CountInMix(key, by)
 	}
-	score := f[accept.FeatureMean]
+	score := of.Score
 	if m := d.Accept.ScoreMap; m != nil {
-		score = float64(m.Score(f))
+		score = float64(m.Score(of.Features))
 	}
 	served := d.Tier == plan.Draft && d.Judged && score >= float64(d.Accept.Threshold)
 	w.Requests++
@@ -232,7 +254,7 @@ func (r *run) answer(replica int, w *Window) (certified bool) {
 	if served {
 		w.Served++
 		w.ServedOf[app]++
-		if !good {
+		if !of.Good {
 			w.Bad++
 			w.BadOf[app]++
 		}
@@ -244,20 +266,19 @@ func (r *run) answer(replica int, w *Window) (certified bool) {
 		}
 		st.Drafted(key, made, btoi(served && d.IsWarmup()))
 	}
-	r.audit(st, &d, draft{f, score, good, name}, w)
+	r.audit(st, &d, judged{of, score, name}, w)
 	return served && !d.IsWarmup()
 }
 
-// draft is a draft that may be audited.
-type draft struct {
-	features accept.Features
-	score    float64
-	good     bool
-	of       string
+// judged is a draft with the score by which it was judged, and the name of its application.
+type judged struct {
+	Draft
+	score float64
+	name  string
 }
 
 // audit opens and ends the audits of a draft.
-func (r *run) audit(st *evidence.Store, d *plan.Decision, of draft, w *Window) {
+func (r *run) audit(st *evidence.Store, d *plan.Decision, of judged, w *Window) {
 	own := d.Audit.Own
 	if !own.Audited || !d.Judged && !d.Audit.Shadow {
 		return
@@ -268,13 +289,13 @@ func (r *run) audit(st *evidence.Store, d *plan.Decision, of draft, w *Window) {
 		ticket := strconv.Itoa(r.ticket)
 		if fate, err := open(ticket); err == nil && fate == risk.Opened {
 			asked = 1                                    // once for both
-			_ = st.Close(ctx, own.Key, ticket, !of.good) // the log is in memory
+			_ = st.Close(ctx, own.Key, ticket, !of.Good) // the log is in memory
 		}
 	}
 	if own.Version == 0 || of.score >= own.Floor {
 		book(func(ticket string) (risk.OpenResult, error) {
 			return st.Open(ctx, risk.Audit{
-				Decision: own.Of(of.score), Ticket: ticket, Score: of.score, Features: of.features[:], Tokens: r.body.MaxTokens, Application: of.of,
+				Decision: own.Of(of.score), Ticket: ticket, Score: of.score, Features: of.Features[:], Tokens: r.body.MaxTokens, Application: of.name,
 			})
 		})
 	}
