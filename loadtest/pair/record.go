@@ -275,4 +275,5 @@ func post(ctx context.Context, url string, body []byte) ([]byte, error) {
 	return raw, err
 }
 
+// recordClient keeps a connection for each request in flight.
 var recordClient = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 128}}
