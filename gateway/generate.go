@@ -48,7 +48,7 @@ func (g *Gateway) enter(l *accessRecord, w http.ResponseWriter, r *http.Request)
 		return a, err
 	}
 	g.beginTrace(l, r.Header)
-	if l.trace != nil && l.Caller.Access.Traced() {
+	if l.trace != nil && l.Caller.Access.TraceContent {
 		l.trace.Record()
 	}
 	l.Retry = isRetry(r.Header)
@@ -118,7 +118,7 @@ func (g *Gateway) answer(from clientBody, in *admittedRequest, l *accessRecord, 
 	if t := from.translation; t != nil {
 		to.encoder, to.endsLate = t.NewEncoder(l.ID, g.opts.Cascade.MaxBody), t.Stored
 	}
-	if l.trace.Recorded() && l.Caller.Access.Traced() {
+	if l.trace.Recorded() && l.Caller.Access.TraceContent {
 		l.content = receipts.NewContent(asked.Body.Kind)
 		asked.Observe = l.content.Observe
 		defer l.content.Ask(asked.Body)
@@ -212,7 +212,7 @@ func mayUse(c *identity.Caller, model string, external bool) error {
 	switch {
 	case !c.Access.Allows(model):
 		return refuse("model_not_allowed", fmt.Sprintf("You may not use the model %q. GET /v1/models lists those that you may use.", clip(model))).of("model")
-	case external && !c.Access.MayLeave():
+	case external && !c.Access.AllowExternal:
 		return refuse("external_not_allowed", fmt.Sprintf("The model %q is hosted by a provider, and your tenant may not use such models (allow_external).", clip(model))).of("model")
 	}
 	return nil

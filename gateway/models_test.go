@@ -12,7 +12,7 @@ import (
 
 func TestAModelThatATenantMayNotUseIsRefusedOnEveryPath(t *testing.T) {
 	s := &scripted{kind: plainJSON, body: `{"usage":{"prompt_tokens":1,"total_tokens":1}}`}
-	b := passing(t, s, identity.Tenant{ID: "acme", MaxPriority: identity.High, RPM: 1, Access: &identity.Access{Models: []string{"code-*"}}})
+	b := passing(t, s, identity.Tenant{ID: "acme", MaxPriority: identity.High, RPM: 1, Access: identity.Access{Models: []string{"code-*"}}})
 	for path, members := range map[string]string{
 		"/v1/chat/completions": `"messages":[{"role":"user","content":"hi"}]`, "/v1/completions": `"prompt":"hi"`,
 		"/v1/embeddings": `"input":"a"`, "/v1/responses": `"input":"a"`, "/v1/messages": `"max_tokens":9,"messages":[{"role":"user","content":"a"}]`, "/tokenize": `"prompt":"a"`,
@@ -43,7 +43,7 @@ func TestAModelThatATenantMayNotUseIsRefusedOnEveryPath(t *testing.T) {
 
 func TestTheListOfModelsHasWhatTheTenantMayUse(t *testing.T) {
 	tenant := func(id string, models ...string) identity.Tenant {
-		return identity.Tenant{ID: id, MaxPriority: identity.High, Access: &identity.Access{Models: models}}
+		return identity.Tenant{ID: id, MaxPriority: identity.High, Access: identity.Access{Models: models}}
 	}
 	b := limited(t, simulator(t).URL(), func(o *Options) {
 		o.Replica = serving(RouteState{Route: "code-a"}, RouteState{Route: "llama-3"}, RouteState{Route: "code-b"})
@@ -70,7 +70,7 @@ func TestTheListOfModelsHasWhatTheTenantMayUse(t *testing.T) {
 func TestModelsAreShownWithTheirContextLength(t *testing.T) {
 	b := limited(t, simulator(t).URL(), func(o *Options) {
 		o.Replica = serving(RouteState{Route: "org/llama-3", Window: 32768}, RouteState{Route: "secret"})
-	}, identity.Tenant{ID: "acme", Access: &identity.Access{Models: []string{"org/*"}}})
+	}, identity.Tenant{ID: "acme", Access: identity.Access{Models: []string{"org/*"}}})
 	const model = `{"id":"org/llama-3","object":"model","created":0,"owned_by":"foregate","max_model_len":32768,"context_length":32768,"context_window":32768}`
 	const list = `{"data":[` + model + `],"object":"list"}`
 	for path, want := range map[string]string{"/v1/models": list, "//v1/models/": list, "/v1/models/org/llama-3": model, "/v1//models/org%2Fllama-3/": model} {

@@ -41,7 +41,7 @@ var _ responses.State = (*responseState)(nil)
 // keepsResponses reports whether the answers of a request are stored, unless it says that they are not to be.
 func (g *Gateway) keepsResponses(l *accessRecord) bool {
 	s := g.opts.Conversations
-	return s != nil && s.Config().Enabled && !l.Caller.Access.Forgets()
+	return s != nil && s.Config().Enabled && !l.Caller.Access.ForgetResponses
 }
 
 // translator returns what translates a request of an API.

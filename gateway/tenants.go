@@ -38,10 +38,7 @@ func (g *Gateway) tenants(_ http.ResponseWriter, r *http.Request) (any, error) {
 	listed := g.opts.Identity.Tenants()
 	queries := make([]ledger.BudgetQuery, len(listed))
 	for i, t := range listed {
-		queries[i].Tenant = t.ID
-		if t.Access != nil {
-			queries[i].Budgets = t.Budgets
-		}
+		queries[i] = ledger.BudgetQuery{Tenant: t.ID, Budgets: t.Budgets}
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), budgetsTime)
 	defer cancel()

@@ -123,7 +123,7 @@ func (rq *request) fallBack(ctx context.Context, to call, err error) error {
 	l := &leaving{request: rq, to: to, fallbacks: fallbacks, stale: make([]bool, len(fallbacks))}
 	l.facts = plan.FallbackFacts{
 		Cause:    FailureCauseOf(err, rq.p.o.IsShed(err)),
-		External: rq.Caller.Access.MayLeave(), Demanded: rq.Demand.IsAny(),
+		External: rq.Caller.Access.AllowExternal, Demanded: rq.Demand.IsAny(),
 		Sent: rc.First > 0, Unfit: !plan.FitsOutside(rq.Body),
 		Candidates: rq.candidates(),
 	}
@@ -195,8 +195,8 @@ func (l *leaving) reserve(ctx context.Context, fb *Fallback) (d fallbackDollars,
 	ctx = calls.WithWaited(ctx, new(calls.Waited)) // the cascade has taken its time
 	most := fb.bound(l.Body)
 	var err error
-	if access := l.Caller.Access; access.HasBudgets() {
-		if d.tenant, err = l.p.o.Ledger.Reserve(ctx, ledger.Request{Tenant: l.Caller.Tenant, Budgets: access.Budgets, USD: most, Fallback: true}); err != nil {
+	if budgets := l.Caller.Access.Budgets; len(budgets) > 0 {
+		if d.tenant, err = l.p.o.Ledger.Reserve(ctx, ledger.Request{Tenant: l.Caller.Tenant, Budgets: budgets, USD: most, Fallback: true}); err != nil {
 			return d, false
 		}
 	}

@@ -26,14 +26,10 @@ func (p *Pipeline) AcquireSlot(a *Metadata) (leave func(), err error) {
 
 func (p *Pipeline) ledgerRequest(a *Metadata) ledger.Request {
 	c := &a.Caller
-	r := ledger.Request{
-		Tenant: c.Tenant, Retry: a.Retry, HasSlot: a.HasSlot,
+	return ledger.Request{
+		Tenant: c.Tenant, Retry: a.Retry, HasSlot: a.HasSlot, Budgets: c.Access.Budgets,
 		Limit: ledger.Limit{RPM: c.RPM, TPM: c.TPM, Concurrent: c.Concurrent, HighShare: p.o.HighShare()},
 	}
-	if c.Access.HasBudgets() {
-		r.Budgets = c.Access.Budgets
-	}
-	return r
 }
 
 // settle ends a request: used is its tokens, or less than 0 if that is unknown.

@@ -43,7 +43,7 @@ func TestWhatWasUsedIsWhatTheReceiptKnows(t *testing.T) {
 func TestARequestIsChargedToItsBudgetOnceAndARefusalIsChargedToNoLimit(t *testing.T) {
 	book := ledger.New(ledger.Options{})
 	inBubble(t, func(o *PipelineOptions) { o.Ledger = book }, func(t *testing.T, b *bench) {
-		acme := identity.Caller{Tenant: "acme", RPM: 60, Access: &identity.Access{Budgets: []identity.Budget{{Tokens: 1000, Per: identity.Month}, {NanoUSD: 1e9, Per: identity.Day}}}}
+		acme := identity.Caller{Tenant: "acme", RPM: 60, Access: identity.Access{Budgets: []identity.Budget{{Tokens: 1000, Per: identity.Month}, {NanoUSD: 1e9, Per: identity.Day}}}}
 		b.speaker.judged = func(_ int, _ made, rc *Receipt) { rc.USD = 0.25 }
 		states := func() []ledger.BudgetState {
 			return book.States(t.Context(), []ledger.BudgetQuery{{Tenant: "acme", Budgets: acme.Access.Budgets}})[0]

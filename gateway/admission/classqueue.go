@@ -2,6 +2,7 @@ package admission
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -12,9 +13,6 @@ import (
 type classQueue struct {
 	n       int
 	tenants map[string]*tenantQueue
-
-	tenantOrder     []*tenantQueue // reused by heads
-	candidateBuffer []*Ticket      // reused by candidates
 }
 
 // tenantQueue holds the waiting requests of one tenant.
@@ -41,21 +39,10 @@ func (q *classQueue) join(w *Ticket) {
 
 // next returns the tenant whose turn it is, nil if none waits.
 func (q *classQueue) next() *tenantQueue {
-	var next *tenantQueue
-	for _, t := range q.tenants {
-		if next == nil || t.compare(next) < 0 {
-			next = t
-		}
+	if q.n == 0 {
+		return nil
 	}
-	return next
-}
-
-// first returns the next request, nil if none waits.
-func (q *classQueue) first() *Ticket {
-	if next := q.next(); next != nil {
-		return next.tickets[0]
-	}
-	return nil
+	return slices.MinFunc(slices.Collect(maps.Values(q.tenants)), (*tenantQueue).compare)
 }
 
 // waitingForWarm is the number of requests at the head of the tenant's queue that wait only for their warm
@@ -72,25 +59,20 @@ func (t *tenantQueue) waitingForWarm() int {
 // wait for their warm backends, the first other one, and the first one behind it that is so much smaller that
 // it may pass.
 func (q *classQueue) candidates() []*Ticket {
-	q.tenantOrder = q.tenantOrder[:0]
-	for _, t := range q.tenants {
-		q.tenantOrder = append(q.tenantOrder, t)
-	}
-	slices.SortFunc(q.tenantOrder, (*tenantQueue).compare)
-	q.candidateBuffer = q.candidateBuffer[:0]
-	for _, t := range q.tenantOrder {
+	var all []*Ticket
+	for _, t := range slices.SortedFunc(maps.Values(q.tenants), (*tenantQueue).compare) {
 		n := t.waitingForWarm()
-		q.candidateBuffer = append(q.candidateBuffer, t.tickets[:n]...)
+		all = append(all, t.tickets[:n]...)
 		if n == len(t.tickets) {
 			continue
 		}
 		first := t.tickets[n]
-		q.candidateBuffer = append(q.candidateBuffer, first)
+		all = append(all, first)
 		if i := slices.IndexFunc(t.tickets[n:], func(w *Ticket) bool { return w.Tokens < first.Tokens/passingFactor }); i > 0 {
-			q.candidateBuffer = append(q.candidateBuffer, t.tickets[n+i])
+			all = append(all, t.tickets[n+i])
 		}
 	}
-	return q.candidateBuffer
+	return all
 }
 
 // compare orders tenants by their turns. With equal tokens, the tenant that waits longest is first, so that the order

@@ -98,7 +98,6 @@ type Queue struct {
 	Rand func() float64 // uniform in [0, 1), for the spread of Retry-After; nil is math/rand/v2
 
 	waiting         [midStreamRank + 1]classQueue
-	failedTickets   []*Ticket // reused; the failed tries of one pass
 	shedStates      map[routeClass]*shedState
 	starvedServedAt time.Time
 }
@@ -184,15 +183,15 @@ func (q *Queue) aboveThreshold(w *Ticket, now time.Time) bool {
 // when capacity may have become free, and periodically.
 func (q *Queue) Serve(now time.Time) {
 	q.expire(now)
-	q.failedTickets = q.failedTickets[:0]
+	var failed []*Ticket
 	vain := 0
-	for w := q.next(now); w != nil; w = q.next(now) {
+	for w := q.next(failed, now); w != nil; w = q.next(failed, now) {
 		err := q.try(w, q.maxUsage(w, now), now)
 		if errors.Is(err, pool.ErrFull) {
 			if !w.lastFull.FreeElsewhere {
 				vain++
 			}
-			if q.failedTickets = append(q.failedTickets, w); vain == maxFailedTries || len(q.failedTickets) == maxTriesPerPass {
+			if failed = append(failed, w); vain == maxFailedTries || len(failed) == maxTriesPerPass {
 				break
 			}
 			continue
@@ -200,18 +199,17 @@ func (q *Queue) Serve(now time.Time) {
 		q.waiting[w.rank()].served(w)
 		w.tell(err)
 	}
-	clear(q.failedTickets)
 	q.serveStarved(now)
 }
 
 // next returns the request whose turn it is in this pass, nil if there is none: the first of the highest
 // waiting class, or one that may pass those that failed.
-func (q *Queue) next(now time.Time) *Ticket {
-	before := q.failedTickets[:len(q.failedTickets):len(q.failedTickets)] // every passed request must allow it
+func (q *Queue) next(failed []*Ticket, now time.Time) *Ticket {
+	before := slices.Clip(failed) // every passed request must allow it
 	for c := midStreamRank; c >= identity.Low; c-- {
 		for _, w := range q.waiting[c].candidates() {
 			switch {
-			case slices.Contains(q.failedTickets, w):
+			case slices.Contains(failed, w):
 			case !slices.ContainsFunc(before, func(b *Ticket) bool { return !b.allowsPassing(w.Tokens, now) }):
 				return w
 			default:
@@ -230,10 +228,11 @@ func (q *Queue) serveStarved(now time.Time) {
 		return
 	}
 	for c := identity.Low; c < identity.High; c++ {
-		w := q.waiting[c].first()
-		if w == nil {
+		next := q.waiting[c].next()
+		if next == nil {
 			continue
 		}
+		w := next.tickets[0]
 		usage := max(w.Config.Threshold[c], w.Config.Threshold[c+1]) // the class above may be closed: 0 would mean no limit
 		at := w.limit(usage, now)
 		at.MaxQueue = 0

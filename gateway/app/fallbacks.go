@@ -84,8 +84,8 @@ func namesOf(f *config.File, hosted config.Pool) []string {
 // leaves reports whether a fallback of the route can answer somebody while its own pools are unavailable. Its dollars are
 // not looked at.
 func (a *App) leaves(r *routing, def config.Route) bool {
-	mayLeave := func(t identity.Tenant) bool { return t.MayLeave() }
-	if !r.file.Identity.Default.MayLeave() && !slices.ContainsFunc(a.identity.Tenants(), mayLeave) {
+	mayLeave := func(t identity.Tenant) bool { return t.AllowExternal }
+	if !r.file.Identity.Default.AllowExternal && !slices.ContainsFunc(a.identity.Tenants(), mayLeave) {
 		return false
 	}
 	return slices.ContainsFunc(def.Fallbacks, func(fb config.Fallback) bool {

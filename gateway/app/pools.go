@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/breaker"
+	"github.com/foregate/foregate/internal/panics"
 	"github.com/foregate/foregate/tiers/pool"
 )
 
@@ -29,19 +30,12 @@ type servedPool struct {
 func (a *App) runPools(ctx context.Context) error {
 	a.setPoolsRun(true)
 	defer a.setPoolsRun(false)
-	tick := time.NewTimer(lookInterval)
-	defer tick.Stop()
 	var lives map[breaker.Key]uint64
-	for {
+	panics.Every(ctx, lookInterval, nil, func() {
 		lives = a.tellBreakers(lives)
 		a.endRetired(time.Now())
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-			tick.Reset(lookInterval)
-		}
-	}
+	})
+	return nil
 }
 
 // setPoolsRun starts all pools, or ends them.

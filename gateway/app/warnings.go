@@ -78,10 +78,7 @@ func warnings(f *config.File, tenants []identity.Tenant) []string {
 // modelWarnings names the models of tenants that no route has. They are no mistake: the route may be added later.
 func modelWarnings(f *config.File, tenants []identity.Tenant) []string {
 	var out []string
-	check := func(who string, a *identity.Access) {
-		if a == nil {
-			return
-		}
+	check := func(who string, a identity.Access) {
 		for _, pattern := range a.Models {
 			if !slices.ContainsFunc(f.Routes, func(rt config.Route) bool { return identity.MatchModel(pattern, rt.Model) }) {
 				out = append(out, fmt.Sprintf("%s: no route has the model %s of its models", who, pattern))
@@ -99,8 +96,8 @@ func modelWarnings(f *config.File, tenants []identity.Tenant) []string {
 // budgets without Redis, if they must last longer than the process.
 func budgetWarnings(f *config.File, tenants []identity.Tenant) []string {
 	var dollars, all []string
-	note := func(who string, a *identity.Access) {
-		if !a.HasBudgets() {
+	note := func(who string, a identity.Access) {
+		if len(a.Budgets) == 0 {
 			return
 		}
 		all = append(all, who)

@@ -46,7 +46,7 @@ tenants_file: tenants
 		t.Fatal(err)
 	}
 	tenants := []identity.Tenant{ // that were there before the pools were
-		{ID: "acme", Access: &identity.Access{Budgets: []identity.Budget{{NanoUSD: 5}}}}, {ID: "beta", Access: &identity.Access{Budgets: []identity.Budget{{Tokens: 2}}}}, {ID: "gamma"},
+		{ID: "acme", Access: identity.Access{Budgets: []identity.Budget{{NanoUSD: 5}}}}, {ID: "beta", Access: identity.Access{Budgets: []identity.Budget{{Tokens: 2}}}}, {ID: "gamma"},
 	}
 	got := slices.DeleteFunc(warnings(f, tenants), func(w string) bool { return !strings.Contains(w, "budgets of") && !strings.Contains(w, "budgets in") })
 	want := []string{

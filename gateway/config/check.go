@@ -3,6 +3,7 @@ package config
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"maps"
 	"net/url"
 	"slices"
@@ -16,6 +17,17 @@ import (
 // reader is a configuration or tenants file while it is read and checked. What one field may hold is checked when it is read;
 // here is what fields say of each other. A field that could not be parsed counts as given, so that one mistake is reported once.
 type reader struct{ *yamlfile.File }
+
+// each are the places and paths of those members of a list of n at path that have no mistake of their own.
+func (r reader) each(path string, n int) iter.Seq2[int, string] {
+	return func(yield func(int, string) bool) {
+		for i := range n {
+			if at := fmt.Sprintf("%s[%d]", path, i); r.Sound(at) && !yield(i, at) {
+				return
+			}
+		}
+	}
+}
 
 // check refuses values that can be parsed but are inconsistent.
 func (r reader) check(f *File) {
@@ -32,8 +44,9 @@ func (r reader) check(f *File) {
 }
 
 func (r reader) checkListeners(f *File) {
-	if err := checkAdmin(f.Admin); err != nil && !r.Has("admin_tokens_file") && r.Sound("admin") {
-		r.Fail("admin", "%v", err)
+	if host, _, err := splitAddr(f.Admin); err == nil && !loopback(host) && !r.Has("admin_tokens_file") {
+		r.Fail("admin", "must be on loopback (127.0.0.1:9090) without tokens, because whoever reaches it can profile this process and drain backends; "+
+			"give admin_tokens_file, or use a tunnel")
 	}
 	if f.Listen == f.Admin && !strings.HasSuffix(f.Listen, ":0") && (r.Has("listen") || r.Has("admin")) {
 		r.Fail("admin", "is the address of listen as well; the admin listener needs its own")
@@ -47,8 +60,8 @@ func (r reader) checkPool(path string, p Pool) {
 	case !backends && !discovered:
 		r.Fail(path, "has no backends; give backends: [http://host:8000] or discover: dns://host:8000 or srv://…")
 	}
-	for i, backend := range p.Backends {
-		if at := fmt.Sprintf("%s.backends[%d]", path, i); p.TLS.On && r.Sound(path+".tls") && strings.HasPrefix(backend, "http:") && r.Sound(at) {
+	for i, at := range r.each(path+".backends", len(p.Backends)) {
+		if p.TLS.On && r.Sound(path+".tls") && strings.HasPrefix(p.Backends[i], "http:") {
 			r.Fail(at, "the pool has tls; want https://, or remove tls")
 		}
 	}
@@ -70,23 +83,17 @@ func (r reader) checkTokenPrices(path string, p Pool) {
 }
 
 func (r reader) checkRoutes(f *File) {
-	for i, t := range f.Routes {
-		path := fmt.Sprintf("routes[%d]", i)
-		if !r.Sound(path) {
-			continue
-		}
+	for i, path := range r.each("routes", len(f.Routes)) {
+		t := f.Routes[i]
 		if r.Has(path + ".draft") {
 			r.checkOwnPool(path+".draft", t.Draft, f)
 		}
 		r.checkTargets(path, f, t)
-		for k, fb := range t.Fallbacks {
-			at := fmt.Sprintf("%s.fallbacks[%d]", path, k)
-			if !r.Sound(at) {
-				continue
-			}
-			r.checkPoolName(at+".pool", fb.Pool, f)
-			if p, ok := f.Pools[fb.Pool]; ok && r.Sound(at+".pool") {
-				r.checkHosted(at+".pool", fb.Pool, p)
+		for k, at := range r.each(path+".fallbacks", len(t.Fallbacks)) {
+			name := t.Fallbacks[k].Pool
+			r.checkPoolName(at+".pool", name, f)
+			if p, ok := f.Pools[name]; ok && r.Sound(at+".pool") {
+				r.checkHosted(at+".pool", name, p)
 			}
 		}
 	}
@@ -107,13 +114,10 @@ func (r reader) checkTargets(path string, f *File, t Route) {
 	case r.Has(one):
 		r.Fail(several, "target is given as well; give one of both")
 	case r.Sound(several):
-		for i, w := range t.Targets {
-			at := fmt.Sprintf("%s[%d]", several, i)
-			if !r.Sound(at) {
-				continue
-			}
-			r.checkOwnPool(at+".pool", w.Pool, f)
-			if w.Pool != "" && w.Pool == t.Draft {
+		for i, at := range r.each(several, len(t.Targets)) {
+			name := t.Targets[i].Pool
+			r.checkOwnPool(at+".pool", name, f)
+			if name != "" && name == t.Draft {
 				r.Fail(at+".pool", "is the draft as well; name another pool")
 			}
 		}
@@ -166,9 +170,8 @@ func (r reader) checkHosted(at, name string, p Pool) {
 	case p.Scheduler == SchedulerPriority:
 		r.Fail(at, "pool %s has scheduler; a hosted server gets nothing of it, remove it", name)
 	default:
-		for i, raw := range p.Backends {
-			u, err := url.Parse(raw)
-			if backend := fmt.Sprintf("%s.backends[%d]", path, i); r.Sound(backend) && err == nil && u.Scheme != "https" && !loopback(u.Hostname()) {
+		for i, backend := range r.each(path+".backends", len(p.Backends)) {
+			if u, err := url.Parse(p.Backends[i]); err == nil && u.Scheme != "https" && !loopback(u.Hostname()) {
 				r.Fail(backend, "the pool is hosted; want https://, so that nobody on the way reads prompts and the key")
 			}
 		}
@@ -177,45 +180,34 @@ func (r reader) checkHosted(at, name string, p Pool) {
 
 func (r reader) checkTenants(all []identity.Tenant, unpriced []string) {
 	keys := map[[32]byte]string{}
-	for i, t := range all {
-		path := fmt.Sprintf("tenants[%d]", i)
-		if !r.Sound(path) {
-			continue
-		}
-		for k, key := range t.KeySHA256 {
-			at := fmt.Sprintf("%s.keys_sha256[%d]", path, k)
-			if first, twice := keys[key]; twice && r.Sound(at) {
+	for i, path := range r.each("tenants", len(all)) {
+		for k, at := range r.each(path+".keys_sha256", len(all[i].KeySHA256)) {
+			key := all[i].KeySHA256[k]
+			if first, twice := keys[key]; twice {
 				r.Fail(at, "is the same key as %s; a key belongs to one tenant", first)
-			} else if r.Sound(at) {
-				keys[key] = at
+				continue
 			}
+			keys[key] = at
 		}
-		r.checkBudgets(path+".budgets", t.Access, unpriced)
+		r.checkBudgets(path+".budgets", &all[i].Access, unpriced)
 	}
 }
 
 // checkBudgets checks a tenant's budgets. Requests to unpriced pools would be charged nothing.
 func (r reader) checkBudgets(path string, a *identity.Access, unpriced []string) {
-	if a == nil {
-		return
-	}
 	unpriced = slices.DeleteFunc(slices.Clone(unpriced), func(pool string) bool { return !r.Sound(pool) })
 	if a.HasDollarBudget() && len(unpriced) > 0 && r.Sound(path) {
 		r.Fail(path, "a budget in usd is charged nothing for requests to %s, without a price; give usd_per_hour there, and 0 where they are to be free", strings.Join(unpriced, ", "))
 	}
 	seen := map[string]string{}
-	for i, b := range a.Budgets {
-		at := fmt.Sprintf("%s[%d]", path, i)
-		if !r.Sound(at) {
-			continue
-		}
-		switch usd, tokens := r.Has(at+".usd"), r.Has(at+".tokens"); {
+	for i, at := range r.each(path, len(a.Budgets)) {
+		switch usd, tokens, per := r.Has(at+".usd"), r.Has(at+".tokens"), a.Budgets[i].Per; {
 		case usd && tokens:
 			r.Fail(at, "has usd and tokens; make it two budgets")
 		case !usd && !tokens:
 			r.Fail(at, "has neither usd nor tokens; give one, such as {usd: 50, per: day}")
-		case b.Per != "":
-			unit := fmt.Sprintf("%t %s", usd, b.Per)
+		case per != "":
+			unit := fmt.Sprintf("%t %s", usd, per)
 			if first, twice := seen[unit]; twice {
 				r.Fail(at, "%s has the same unit and period; keep one of them", first)
 			}
@@ -283,14 +275,13 @@ func (r reader) checkUnlisted(f *File) {
 	if r.Has(of) && r.Sound(of) && u != identity.UnlistedDefault {
 		r.Fail(of, "is only read with unlisted_tenants: default; set it or remove the field")
 	}
-	r.checkBudgets(of+".budgets", f.Identity.Default.Access, f.Unpriced())
+	r.checkBudgets(of+".budgets", &f.Identity.Default.Access, f.Unpriced())
 }
 
 // checkKeyless refuses tenants without keys in mode keys, because nobody could use them.
 func (r reader) checkKeyless(all []identity.Tenant) {
-	for i, t := range all {
-		path := fmt.Sprintf("tenants[%d]", i)
-		if len(t.KeySHA256) == 0 && r.Sound(path) && r.Sound(path+".keys_sha256") {
+	for i, path := range r.each("tenants", len(all)) {
+		if len(all[i].KeySHA256) == 0 && r.Sound(path+".keys_sha256") {
 			r.Fail(path, "has no keys_sha256, so nobody could be this tenant; give it a key or remove it")
 		}
 	}

@@ -68,7 +68,7 @@ func TestAFullFileIsReadWhole(t *testing.T) {
 			SentinelUsername: "watcher", PasswordFile: "/run/secrets/redis", SentinelPasswordFile: "/run/secrets/sentinels",
 		},
 		Cache: Cache{SealKeysFile: "/run/secrets/seal-keys", LocalBytes: 64 << 20},
-		Identity: identity.Options{Mode: identity.Keys, Default: identity.Tenant{MaxPriority: identity.Normal, Access: &identity.Access{}},
+		Identity: identity.Options{Mode: identity.Keys, Default: identity.Tenant{MaxPriority: identity.Normal},
 			JWT: identity.JWT{Algorithms: []jose.SignatureAlgorithm{"RS256", "ES256", "EdDSA"}, TenantClaim: "tenant", PriorityClaim: "priority"}},
 		Pools: map[string]Pool{
 			"llama-8b-a10g":  {Model: "meta-llama/Meta-Llama-3-8B-Instruct", Revision: "5f0b02c@2024-06/a:1", USDPerHour: 1.01, PrefillPerSecond: 1960, DecodePerSecond: 1400, Backends: []string{"http://a10g-0:8000", "https://a10g-1/vllm"}, Engine: "auto", Scheduler: "fcfs"},
@@ -83,9 +83,9 @@ func TestAFullFileIsReadWhole(t *testing.T) {
 		},
 		Tenants: []identity.Tenant{
 			{ID: "acme", KeySHA256: [][32]byte{[32]byte(slices.Repeat([]byte{0xab}, 32))}, MaxPriority: identity.High, RPM: 600, TPM: 200000, Concurrent: 40,
-				Access: &identity.Access{AllowExternal: true, TraceContent: true, Models: []string{"llama-3", "code-*"},
+				Access: identity.Access{AllowExternal: true, TraceContent: true, Models: []string{"llama-3", "code-*"},
 					Budgets: []identity.Budget{{NanoUSD: 50e9, Per: "day"}, {Tokens: 2e6, Per: "month", DenyOnLoss: true}}}},
-			{ID: "beta", KeySHA256: [][32]byte{[32]byte(slices.Repeat([]byte{0x12}, 32))}, MaxPriority: identity.Normal, Access: &identity.Access{}},
+			{ID: "beta", KeySHA256: [][32]byte{[32]byte(slices.Repeat([]byte{0x12}, 32))}, MaxPriority: identity.Normal},
 		},
 		Passthrough: []string{"/v1/embeddings"},
 		Limits: Limits{BodyBytes: 8 << 20, ResponseBytes: 1 << 20, InFlight: 100, HeaderBytes: 32 << 10,

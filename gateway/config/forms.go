@@ -151,19 +151,6 @@ func loopback(host string) bool {
 	return err == nil && ip.Unmap().IsLoopback()
 }
 
-// checkAdmin refuses an address that is not on loopback, for an admin listener without tokens.
-func checkAdmin(addr string) error {
-	host, _, err := splitAddr(addr)
-	if err != nil {
-		return fmt.Errorf("%w; want host:port such as 127.0.0.1:9090", err)
-	}
-	if !loopback(host) {
-		return errors.New("must be on loopback (127.0.0.1:9090) without tokens, because whoever reaches it can profile this process and drain backends; " +
-			"give admin_tokens_file, or use a tunnel")
-	}
-	return nil
-}
-
 // server describes the target of a base URL, for error messages.
 type server struct {
 	like    string // an example URL

@@ -23,25 +23,20 @@ func Reload(running, next *File) Reloaded {
 	now := *running
 	r := Reloaded{File: &now}
 	now.Pools, now.Routes = next.Pools, next.Routes
-	r.add(changesOf("pools.", running.Pools, next.Pools))
-	r.add(changesOf("routes.", byName(running.Routes, routeModel), byName(next.Routes, routeModel)))
+	models := func(list []Route) map[string]Route { return byName(list, func(rt Route) string { return rt.Model }) }
+	r.Changes = slices.Concat(changesOf("pools.", running.Pools, next.Pools), changesOf("routes.", models(running.Routes), models(next.Routes)))
 	if running.Identity.Mode == next.Identity.Mode && running.TenantsFile == next.TenantsFile {
 		now.Tenants, now.Identity.Default, now.Identity.Unlisted = next.Tenants, next.Identity.Default, next.Identity.Unlisted
-		r.add(changesOf("tenants.", byName(running.Tenants, tenantID), byName(next.Tenants, tenantID)))
-		r.changed("identity.default_tenant", running.Identity.Default, next.Identity.Default)
-		r.changed("identity.unlisted_tenants", running.Identity.Unlisted, next.Identity.Unlisted)
+		ids := func(list []identity.Tenant) map[string]identity.Tenant {
+			return byName(list, func(t identity.Tenant) string { return t.ID })
+		}
+		rights := func(o identity.Options) map[string]any {
+			return map[string]any{"default_tenant": o.Default, "unlisted_tenants": o.Unlisted}
+		}
+		r.Changes = slices.Concat(r.Changes, changesOf("tenants.", ids(running.Tenants), ids(next.Tenants)), changesOf("identity.", rights(running.Identity), rights(next.Identity)))
 	}
 	r.Restart = restartFields(&now, next)
 	return r
-}
-
-func (r *Reloaded) add(changes []string) { r.Changes = append(r.Changes, changes...) }
-
-// changed notes that a field is new, if it is.
-func (r *Reloaded) changed(field string, was, is any) {
-	if !reflect.DeepEqual(was, is) {
-		r.add([]string{field + ": changed"})
-	}
 }
 
 // restartFields names the top-level fields in which two files differ.
@@ -86,7 +81,3 @@ func byName[T any](list []T, name func(T) string) map[string]T {
 	}
 	return all
 }
-
-func routeModel(rt Route) string { return rt.Model }
-
-func tenantID(t identity.Tenant) string { return t.ID }

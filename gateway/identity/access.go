@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Access is which models a tenant may use, and how much it may spend. It is immutable. A nil Access allows every
-// model, has no budget, lets no request leave for fallbacks, and puts no content into traces.
+// Access is which models a tenant may use, and how much it may spend. It is immutable. The zero value allows every model, has
+// no budget, lets no request leave for fallbacks, and puts no content into traces.
 type Access struct {
 	Models  []string `json:"models,omitempty" yaml:"models" form:"models" empty:"the tenant could use nothing: name its models, or leave the list out for all" absent:"all" doc:"Models that the tenant may use: names of routes, or the beginning of names with one '*' at the end, such as '[llama-3, \"code-*\"]'. Every other name is refused with 403 'model_not_allowed', whether a route has it or not, and '/v1/models' does not list it."`
 	Budgets []Budget `json:"-" yaml:"budgets"` // all of them hold; no two have the same unit and period
@@ -54,35 +54,12 @@ type Budget struct {
 
 // HasDollarBudget reports whether the tenant has a budget in US dollars.
 func (a *Access) HasDollarBudget() bool {
-	return a != nil && slices.ContainsFunc(a.Budgets, func(b Budget) bool { return b.NanoUSD > 0 })
+	return slices.ContainsFunc(a.Budgets, func(b Budget) bool { return b.NanoUSD > 0 })
 }
-
-// HasBudgets reports whether the tenant has a budget.
-func (a *Access) HasBudgets() bool { return a != nil && len(a.Budgets) > 0 }
-
-// MayLeave reports whether the tenant's requests may be answered outside of the operator's own pools.
-func (a *Access) MayLeave() bool { return a != nil && a.AllowExternal }
-
-// NamesApplications reports whether the tenant's requests may name their application.
-func (a *Access) NamesApplications() bool { return a != nil && a.NameApplications }
-
-// Forgets reports whether the answers of a tenant are not stored.
-func (a *Access) Forgets() bool { return a != nil && a.ForgetResponses }
-
-// Traced reports whether the tenant's requests are traced with their content.
-func (a *Access) Traced() bool { return a != nil && a.TraceContent }
 
 // Allows reports whether the tenant may use the route with this name. The route need not exist.
 func (a *Access) Allows(model string) bool {
-	if a == nil || len(a.Models) == 0 {
-		return true
-	}
-	for _, pattern := range a.Models {
-		if MatchModel(pattern, model) {
-			return true
-		}
-	}
-	return false
+	return len(a.Models) == 0 || slices.ContainsFunc(a.Models, func(pattern string) bool { return MatchModel(pattern, model) })
 }
 
 // MatchModel reports whether a pattern covers a model: it is the model's name, or it ends with * and the name

@@ -29,7 +29,7 @@ func TestAPatternCoversAModelByNameOrByItsBeginning(t *testing.T) {
 func TestUnlistedTenantsHaveTheAccessOfTheDefault(t *testing.T) {
 	o := jwtOptions()
 	o.Mode, o.Unlisted, o.TrustedProxies = TrustedHeaders, UnlistedDefault, proxies()
-	o.Default = Tenant{MaxPriority: High, Access: &Access{Models: []string{"code-*"}}}
+	o.Default = Tenant{MaxPriority: High, Access: Access{Models: []string{"code-*"}}}
 	o.Tenants = []Tenant{{ID: "acme", MaxPriority: High}}
 	r := made(t, o)
 	for tenant, want := range map[string]bool{"acme": true, "gamma": false} {

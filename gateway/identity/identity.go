@@ -29,14 +29,14 @@ const (
 
 // Tenant is one customer of the gateway, as the configuration declares it, and as JSON without its keys and budgets.
 type Tenant struct {
-	ID                string           `json:"tenant" yaml:"id" form:"tenant" need:"give the tenant's name" doc:"The tenant's name: 1–64 of 'A-Z a-z 0-9 . _ : -'."`
-	KeySHA256         [][32]byte       `json:"-" yaml:"keys_sha256" doc:"SHA-256 of each of its bearer keys, in hex: 'printf %s \"$KEY\" \\| sha256sum'."`
-	MaxPriority       Priority         `json:"max_priority" yaml:"max_priority" default:"normal" doc:"Highest priority of its requests: 'low', 'normal' or 'high'."`
-	RPM               int              `json:"rpm" yaml:"rpm" min:"0" max:"1000000000" absent:"'0'" doc:"Requests per minute over all replicas; 0 means no limit. Bursts are 1.2 seconds' worth, and up to four requests with limits below 200. At most 'limit.high_priority_share' of them may have priority 'high'. While Redis is down every replica admits its share."`
-	TPM               int              `json:"tpm" yaml:"tpm" min:"0" max:"1000000000000" absent:"'0'" doc:"Prompt and answer tokens per minute over all replicas; 0 means no limit. A request is admitted by what it may need ('max_tokens', or 512), and charged what it has used. If that is unknown, for example if its client disconnects before the first byte, it is charged what it may need. Bursts are 3 seconds' worth plus one request."`
-	Concurrent        int              `json:"concurrent" yaml:"concurrent" min:"0" max:"1000000" absent:"'0'" doc:"Answers at once, 'n' for each prompt of a list; 0 means no limit. Every replica admits this number divided by the number of replicas, rounded up. Answers from the cache do not count, but a body over 64 KiB, or of unknown length, counts from before its first byte until its request ends."`
-	PerTenantEvidence bool             `json:"per_tenant_evidence" yaml:"per_tenant_evidence" doc:"Modes 'risk' and 'shadow': certify thresholds from this tenant's own requests, so that 'risk.max_disagreement' holds for this tenant alone. Useful from about 20,000 requests per day."`
-	*Access           `yaml:",inline"` // nil: no restrictions
+	ID                string     `json:"tenant" yaml:"id" form:"tenant" need:"give the tenant's name" doc:"The tenant's name: 1–64 of 'A-Z a-z 0-9 . _ : -'."`
+	KeySHA256         [][32]byte `json:"-" yaml:"keys_sha256" doc:"SHA-256 of each of its bearer keys, in hex: 'printf %s \"$KEY\" \\| sha256sum'."`
+	MaxPriority       Priority   `json:"max_priority" yaml:"max_priority" default:"normal" doc:"Highest priority of its requests: 'low', 'normal' or 'high'."`
+	RPM               int        `json:"rpm" yaml:"rpm" min:"0" max:"1000000000" absent:"'0'" doc:"Requests per minute over all replicas; 0 means no limit. Bursts are 1.2 seconds' worth, and up to four requests with limits below 200. At most 'limit.high_priority_share' of them may have priority 'high'. While Redis is down every replica admits its share."`
+	TPM               int        `json:"tpm" yaml:"tpm" min:"0" max:"1000000000000" absent:"'0'" doc:"Prompt and answer tokens per minute over all replicas; 0 means no limit. A request is admitted by what it may need ('max_tokens', or 512), and charged what it has used. If that is unknown, for example if its client disconnects before the first byte, it is charged what it may need. Bursts are 3 seconds' worth plus one request."`
+	Concurrent        int        `json:"concurrent" yaml:"concurrent" min:"0" max:"1000000" absent:"'0'" doc:"Answers at once, 'n' for each prompt of a list; 0 means no limit. Every replica admits this number divided by the number of replicas, rounded up. Answers from the cache do not count, but a body over 64 KiB, or of unknown length, counts from before its first byte until its request ends."`
+	PerTenantEvidence bool       `json:"per_tenant_evidence" yaml:"per_tenant_evidence" doc:"Modes 'risk' and 'shadow': certify thresholds from this tenant's own requests, so that 'risk.max_disagreement' holds for this tenant alone. Useful from about 20,000 requests per day."`
+	Access            `yaml:",inline"`
 }
 
 // Unlisted says what happens to a tenant that is not listed, in modes in which a request may name one. The
@@ -72,7 +72,7 @@ type Caller struct {
 	RAGHash           string // "" when the header is absent
 	Application       string // as the client named it, if its tenant may; "" is by its prompt
 	PerTenantEvidence bool
-	Access            *Access
+	Access            Access
 }
 
 // Resolver identifies callers. It is safe for concurrent use. All rotating data are in a table, which the
@@ -134,7 +134,7 @@ func (r *Resolver) Identify(req *http.Request) (Caller, error) {
 	t := who.tenant
 	c := Caller{Tenant: who.id, RPM: t.RPM, TPM: t.TPM, Concurrent: t.Concurrent, RAGHash: rag,
 		PerTenantEvidence: t.PerTenantEvidence, Access: t.Access}
-	if t.NamesApplications() {
+	if t.NameApplications {
 		c.Application = app
 	}
 	c.Priority, c.Clamped = min(asked, who.ceiling), explicit && asked > who.ceiling

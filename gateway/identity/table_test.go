@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"net/http"
+	"reflect"
 	"strconv"
 	"sync"
 	"testing"
@@ -16,7 +17,7 @@ func TestATenantsKeysAndLimitsRotate(t *testing.T) {
 	}
 	next := []Tenant{{ID: "acme", KeySHA256: [][32]byte{sha256.Sum256([]byte("sk-next"))}, MaxPriority: Low, RPM: 1, TPM: 2, Concurrent: 3}}
 	r.SetTenants(next)
-	if got, err := bearer("sk-next"); err != nil || got != (Caller{Tenant: "acme", Priority: Low, RPM: 1, TPM: 2, Concurrent: 3}) {
+	if got, err := bearer("sk-next"); err != nil || !reflect.DeepEqual(got, Caller{Tenant: "acme", Priority: Low, RPM: 1, TPM: 2, Concurrent: 3}) {
 		t.Errorf("the new key: %+v, %v", got, err)
 	}
 	for _, gone := range []string{acmeKey, betaKey} {
@@ -83,7 +84,7 @@ func TestTenantsThatAreNotListedAreRefusedOrHaveTheDefault(t *testing.T) {
 			r := made(t, o)
 			got, err := r.Identify(ask(mode))
 			if want := map[Unlisted]Caller{UnlistedDefault: limited, UnlistedModeDefault: unlimited}[policy]; policy == UnlistedDefault || policy == UnlistedModeDefault && mode == Open {
-				if err != nil || got != want {
+				if err != nil || !reflect.DeepEqual(got, want) {
 					t.Errorf("mode %q, policy %q: got %+v, %v, want %+v", mode, policy, got, err, want)
 				}
 				continue

@@ -13,6 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/foregate/foregate/internal/panics"
 	"github.com/foregate/foregate/internal/redis/calls"
 )
 
@@ -186,24 +187,14 @@ func (l *Ledger) RunUsage(ctx context.Context) error {
 		<-ctx.Done()
 		return nil
 	}
-	tick := time.NewTimer(writeInterval)
-	defer tick.Stop()
-	for {
-		l.write(ctx, dayOf(l.now().Add(-closeAfter)))
-		select {
-		case <-ctx.Done():
-			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
-			defer cancel()
-			l.write(last, dayOf(l.now())+1)
-			if n := l.pending(); n > 0 {
-				l.log.Error().Float64("requests", n).Msg("usage of requests is lost: Redis does not take it, and this replica stops")
-			}
-			return nil
-		case <-tick.C:
-			tick.Reset(writeInterval)
-		case <-l.book.wake:
-		}
+	panics.Every(ctx, writeInterval, l.book.wake, func() { l.write(ctx, dayOf(l.now().Add(-closeAfter))) })
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+	defer cancel()
+	l.write(last, dayOf(l.now())+1)
+	if n := l.pending(); n > 0 {
+		l.log.Error().Float64("requests", n).Msg("usage of requests is lost: Redis does not take it, and this replica stops")
 	}
+	return nil
 }
 
 // write writes what Redis does not have, and closes the pages before a day.

@@ -169,7 +169,11 @@ func (l *Ledger) Reserve(ctx context.Context, a Request) (*Reservation, error) {
 	a.Tokens = max(a.Tokens, 0)
 	g, c, err := l.begin(&a)
 	if err == nil && c != nil {
-		err = l.ask(ctx, g, c)
+		got, result := answer{}, calls.ResultShared // without Redis
+		if l.redis != nil {
+			got, result = l.lookup(ctx, c)
+		}
+		err = l.decide(g, got, result)
 	}
 	if err != nil {
 		if !a.Fallback {
@@ -181,15 +185,6 @@ func (l *Ledger) Reserve(ctx context.Context, a Request) (*Reservation, error) {
 		l.metrics.demoted.Inc()
 	}
 	return g, nil
-}
-
-// ask has Redis decide, or this replica if Redis does not.
-func (l *Ledger) ask(ctx context.Context, g *Reservation, c *call) error {
-	if l.redis == nil {
-		return l.decide(g, answer{}, calls.ResultShared)
-	}
-	got, result := l.lookup(ctx, c)
-	return l.decide(g, got, result)
 }
 
 // begin does everything that needs no Redis: it counts the attempt, takes slots, and reserves in this process. The call is nil

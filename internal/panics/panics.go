@@ -1,4 +1,4 @@
-// Package panics prevents that a panic of a background goroutine ends the process. Loops run under [Supervise]
+// Package panics prevents that a panic of a background goroutine ends the process. Loops ([Every]) run under [Supervise]
 // or [KeepRunning], which start them again after growing pauses; goroutines of a loop defer [Recover]. Who runs
 // loops registers with [OnPanic] a function that is told of panics.
 package panics
@@ -79,6 +79,23 @@ func Supervise(ctx context.Context, work func(context.Context) error, failed fun
 // KeepRunning is Supervise for work that cannot fail but by a panic.
 func KeepRunning(ctx context.Context, work func(context.Context)) {
 	Supervise(ctx, func(ctx context.Context) error { work(ctx); return nil }, nil)
+}
+
+// Every calls work at once, and again each time that pause has passed since it returned, or wake, which may be nil, has something,
+// until ctx ends.
+func Every(ctx context.Context, pause time.Duration, wake <-chan struct{}, work func()) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		case <-wake:
+		}
+		work()
+		timer.Reset(pause)
+	}
 }
 
 func once(ctx context.Context, work func(context.Context) error) (panicked *Error, err error) {

@@ -18,7 +18,7 @@ type Form func(text string) (kept string, err error)
 //
 //	yaml:"NAME"         its name in the file; without one it is not read
 //	yaml:"NAME,distinct" a list has no member twice; one of structs none with the same first field
-//	yaml:",inline"      a pointer to a struct whose fields stand here, those in without excepted
+//	yaml:",inline"      a struct, or a pointer to one, whose fields stand here, those in without excepted
 //	default:"…"         its value if it has none, spelled as in the file; of a list its members, with commas
 //	need:"…"            it must be given if it has no value, and how
 //	empty:"…"           a list or mapping has a member, and which
@@ -81,10 +81,13 @@ func (v Value) intoStruct(b *Fields, to reflect.Value, without []string) {
 		field, tag := to.Field(i), to.Type().Field(i).Tag
 		name, option := names(tag)
 		if option == "inline" {
-			if field.IsNil() {
-				field.Set(reflect.New(field.Type().Elem()))
+			if field.Kind() == reflect.Pointer {
+				if field.IsNil() {
+					field.Set(reflect.New(field.Type().Elem()))
+				}
+				field = field.Elem()
 			}
-			v.intoStruct(b, field.Elem(), append(strings.Split(tag.Get("without"), ","), without...))
+			v.intoStruct(b, field, append(strings.Split(tag.Get("without"), ","), without...))
 			continue
 		}
 		zero := field.IsZero() || field.Kind() == reflect.Pointer && field.Elem().IsZero()
