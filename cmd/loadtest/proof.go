@@ -29,13 +29,14 @@ func (c *proofCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	results, err := proof.Run(e.ctx, o)
-	if err != nil {
-		return fmt.Errorf("proof: %w", err)
-	}
 	committed, err := proof.Committed()
 	if err != nil {
 		return err
+	}
+	o.Fleets = committed.Parts.Fleets
+	results, err := proof.Run(e.ctx, o)
+	if err != nil {
+		return fmt.Errorf("proof: %w", err)
 	}
 	document := &proof.Document{Claims: o.Claims, Results: results, Parts: committed.Parts}
 	e.say("%s", document.Text())

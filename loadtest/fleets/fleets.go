@@ -5,6 +5,7 @@ package fleets
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -241,6 +242,25 @@ func Search(ctx context.Context, f Fleet, seed uint64) (found Found, err error) 
 	return found, err
 }
 
+// Again runs a fleet at the load and with the seed of a search.
+func Again(ctx context.Context, was *Found) (is Found, err error) {
+	at := slices.IndexFunc(Grid(), func(f Fleet) bool { return f.String() == was.Fleet })
+	if at < 0 {
+		return is, fmt.Errorf("there is no fleet %q", was.Fleet)
+	}
+	l, err := newLab()
+	if err != nil {
+		return is, err
+	}
+	f := Grid()[at]
+	earlier, err := l.earlier(ctx, f, was.Seed)
+	if err != nil {
+		return is, err
+	}
+	is, _, err = l.measure(ctx, f, was.PerSecond, was.Seed, earlier)
+	return is, err
+}
+
 // The search: by how much the second load differs from the first, and how near the end is. Runs above the end take longest.
 const (
 	step      = 1.25
@@ -256,11 +276,14 @@ func (f Fleet) carried() (float64, error) {
 	return float64(f.Target.Count) * decode / 300 / 2, err
 }
 
-// guess is about what a fleet carries: of accepted drafts its targets know nothing.
+// guess is about what a fleet carries: of accepted drafts its targets know nothing. Mode risk serves fewer, and audits.
 func (f Fleet) guess() (float64, error) {
 	load, err := f.carried()
-	if f.Mode != TargetOnly {
+	switch f.Mode {
+	case Confidence:
 		load /= 1 - f.Law.Acceptance
+	case Risk:
+		load /= 1 - f.Law.Acceptance/2
 	}
 	return load, err
 }

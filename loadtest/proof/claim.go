@@ -18,7 +18,7 @@ type Claim struct {
 	Headline string // the claim in the README's table; "" is not there
 }
 
-// Source says how a claim is measured: [Cases], [Fault], [Cost] or [RealPair].
+// Source says how a claim is measured: [Cases], [Rent], [Fault], [Cost] or [RealPair].
 type Source interface{ source() }
 
 // Cases measures by runs of a scenario in virtual time, a pair with each seed.
@@ -43,9 +43,11 @@ type RealPair struct{}
 
 // otherCommand measures what loadtest proof cannot measure by itself; "" if it can.
 func (c *Claim) otherCommand() string {
-	switch c.Source.(type) {
+	switch s := c.Source.(type) {
 	case Cost:
 		return "make bench"
+	case Rent:
+		return "bin/loadtest fleets --only '" + s.Fleet + "'"
 	case RealPair:
 		return "make proof-live TARGET=URL DRAFT=URL"
 	}
@@ -139,7 +141,8 @@ func Choose(ids []string, short bool) ([]Claim, error) {
 	byID, known := map[string]Claim{}, []string{}
 	for _, c := range Claims() {
 		byID[c.ID], known = c, append(known, c.ID)
-		if s, computed := c.Source.(Cases); !short || !computed || s.Short {
+		s, computed := c.Source.(Cases)
+		if _, rent := c.Source.(Rent); !short || !rent && (!computed || s.Short) {
 			out = append(out, c)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 
 // Claims are all rows of the page, in its order.
 func Claims() []Claim {
-	return slices.Concat(moneyClaims(), latencyClaims(), memoryClaims(), shareClaims(), fleetClaims(), faultClaims(), costClaims())
+	return slices.Concat(rentClaims(), moneyClaims(), latencyClaims(), memoryClaims(), shareClaims(), fleetClaims(), faultClaims(), costClaims())
 }
 
 // lost are requests without an answer.
@@ -21,12 +21,6 @@ func moneyClaims() []Claim {
 	busy := func(r loadtest.Row) float64 { return r.USDPerMTok }
 	priced := func(r loadtest.Row) float64 { return r.PricedPerMTok }
 	return []Claim{
-		{ID: "cost", Text: "dollars of busy GPUs per million tokens, with drafts that a fixed threshold accepts; engines have their usual limits", Unit: dollars, Goal: ratioAtMost(0.36),
-			Source:   cases("cascade", usualTarget, usualConfidence, busy),
-			Note:     "Mode confidence, the same rent per hour and the same load, which both serve. A GPU that waits is free in this figure; the day below has the rent.",
-			Headline: "where the target has room for large batches: cost of a token with drafts, beside the target alone"},
-		{ID: "cost-64", Text: "the same where each engine runs at most 64 sequences", Unit: dollars, Goal: ratioAtMost(0.36),
-			Source: shortCases("cascade", "target_only", "confidence", busy), Note: "The limit makes each token of the target dearer and overloads the target alone: it loses requests."},
 		{ID: "cost-with-promise", Text: "token prices with the guarantee: mode risk, ε = .10, audits included, beside the target alone", Unit: dollars, Goal: ratioAtMost(0.36),
 			Source:   cases("quality-cost", "target alone", "risk 0.1", priced),
 			Note:     "After a warm-up of twenty minutes that is not counted, in which nearly all is audited and little is served. Prices are those of engines that run 64 sequences at once; the quality table below has 128, too.",
@@ -41,22 +35,12 @@ func moneyClaims() []Claim {
 	}
 }
 
-// Cases of cascade in which engines have their usual limits.
-const (
-	usualTarget     = "target_only, usual limits"
-	usualConfidence = "confidence, usual limits"
-)
-
 func latencyClaims() []Claim {
 	return []Claim{
 		{ID: "ttft-p95", Text: "P95 of the time to first token under bursts", Unit: milliseconds, Goal: ratioAtMost(0.20),
 			Source: cases("bursty-multitenant", "round_robin", "fit", func(r loadtest.Row) float64 { return r.TTFT95 })},
 		{ID: "ttft-p99", Text: "P99 of the time to first token, with routing and cache", Unit: milliseconds, Goal: ratioAtMost(0.23),
 			Source: shortCases("repeats", "round_robin", "fit cache", func(r loadtest.Row) float64 { return r.TTFT99 })},
-		{ID: "e2e-p99", Text: "P99 of the time to the last token, with drafts; engines have their usual limits", Unit: milliseconds, Goal: ratioAtMost(0.51),
-			Source: cases("cascade", usualTarget, usualConfidence, func(r loadtest.Row) float64 { return r.E2E99 }), Note: "A target with free capacity is faster than drafts."},
-		{ID: "e2e-p99-64", Text: "the same where each engine runs at most 64 sequences", Unit: milliseconds, Goal: ratioAtMost(0.51),
-			Source: shortCases("cascade", "target_only", "confidence", func(r loadtest.Row) float64 { return r.E2E99 }), Note: "The target alone is overloaded."},
 		{ID: "throughput", Text: "answers per second within the P99 to first token of round robin", Unit: perSecond, Goal: ratioAtLeast(2.6),
 			Source: Cases{Scenario: "repeats", Baseline: "round_robin", Foregate: "fit cache 2.7", Of: throughput},
 			Note:   "The load is 2.7 times that of round robin. The figure is 0 for a seed with a longer P99 or more lost requests."},

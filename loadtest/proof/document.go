@@ -32,6 +32,7 @@ func Committed() (*Document, error) {
 		return nil, err
 	}
 	d.Results.TakeCosts(d.Claims, parts.Overhead) // of more rounds than make proof has the time for
+	d.Results.TakeRents(d.Claims, parts.Fleets)
 	return d, nil
 }
 

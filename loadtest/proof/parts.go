@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/foregate/foregate/loadtest/cost"
+	"github.com/foregate/foregate/loadtest/fleets"
 	"github.com/foregate/foregate/loadtest/pair"
 	"github.com/foregate/foregate/loadtest/soak"
 )
@@ -15,14 +16,15 @@ import (
 // Parts are the reports of commands that take longer than make proof may, as they were committed (PAGE=yes writes them). What is nil has not been
 // measured.
 type Parts struct {
-	Overhead *cost.Report // make cost
-	Soak     *soak.Report // make soak
-	Pairs    pair.Reports // make pair
+	Overhead *cost.Report   // make cost
+	Soak     *soak.Report   // make soak
+	Pairs    pair.Reports   // make pair
+	Fleets   []fleets.Found // loadtest fleets --out loadtest/proof/results/fleets.json
 }
 
 // readParts reads those that are committed.
 func readParts() (p Parts, err error) {
-	for name, to := range map[string]any{"overhead.json": &p.Overhead, "soak.json": &p.Soak, "pairs.json": &p.Pairs} {
+	for name, to := range map[string]any{"overhead.json": &p.Overhead, "soak.json": &p.Soak, "pairs.json": &p.Pairs, "fleets.json": &p.Fleets} {
 		if e := readPart(name, to); !errors.Is(e, fs.ErrNotExist) {
 			err = errors.Join(err, e)
 		}
@@ -32,7 +34,7 @@ func readParts() (p Parts, err error) {
 
 // sections are the parts as the page has them.
 func (p *Parts) sections() []section {
-	out := []section{overheadSection(p.Overhead), soakSection(p.Soak), pairSection(p.Pairs)}
+	out := []section{fleetSection(p.Fleets), overheadSection(p.Overhead), soakSection(p.Soak), pairSection(p.Pairs)}
 	for i := range out {
 		if len(out[i].Grids) == 0 {
 			out[i].Grids = []grid{{Text: "Not measured."}}

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/foregate/foregate/loadtest"
+	"github.com/foregate/foregate/loadtest/fleets"
 )
 
 func TestFiguresAreWrittenWithThreeDigitsAndTheirUnit(t *testing.T) {
@@ -89,6 +90,13 @@ func TestEveryClaimNamesRunsThatThereAreAndHasItsOwnID(t *testing.T) {
 			t.Errorf("%+v", c)
 		}
 		ids[c.ID] = true
+		if s, rent := c.Source.(Rent); rent {
+			for _, name := range []string{s.Alone, s.Fleet} {
+				if !slices.ContainsFunc(fleets.Grid(), func(f fleets.Fleet) bool { return f.String() == name }) {
+					t.Errorf("%s: there is no fleet %q", c.ID, name)
+				}
+			}
+		}
 	}
 	o := Options{Claims: Claims(), Tables: true, Seeds: 2}
 	plan, err := o.plan()
@@ -110,15 +118,18 @@ func TestEveryClaimNamesRunsThatThereAreAndHasItsOwnID(t *testing.T) {
 }
 
 func TestClaimsAreChosenByTheirIDs(t *testing.T) {
-	got, err := Choose([]string{"cached", "cost"}, false)
-	if err != nil || len(got) != 2 || got[0].ID != "cached" || got[1].ID != "cost" {
+	got, err := Choose([]string{"cached", "cost-guard"}, false)
+	if err != nil || len(got) != 2 || got[0].ID != "cached" || got[1].ID != "cost-guard" {
 		t.Errorf("%v, %v", got, err)
 	}
-	if _, err := Choose([]string{"cost", "nonesuch"}, false); err == nil || !strings.Contains(err.Error(), `"nonesuch"`) {
+	if _, err := Choose([]string{"cached", "nonesuch"}, false); err == nil || !strings.Contains(err.Error(), `"nonesuch"`) {
 		t.Errorf("%v", err)
 	}
 	if _, err := Choose([]string{"overhead-miss"}, false); err == nil || !strings.Contains(err.Error(), "make bench") {
 		t.Errorf("a claim that another command measures: %v", err)
+	}
+	if _, err := Choose([]string{"rent-guarantee"}, false); err == nil || !strings.Contains(err.Error(), "bin/loadtest fleets --only") {
+		t.Errorf("a claim that a search measures: %v", err)
 	}
 	all, _ := Choose(nil, false)
 	short, _ := Choose(nil, true)

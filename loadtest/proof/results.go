@@ -13,6 +13,8 @@ type Results struct {
 	Virtual map[string][]Pair                `json:"virtual"` // by claim, one with each seed
 	Live    map[string][]Pair                `json:"live"`    // by claim, one with each round
 	Tables  map[string]map[string]tableCells `json:"tables"`  // by scenario and case
+
+	Changed []string `json:"-"` // what fleets that ran again did otherwise than their searches say
 }
 
 // tableCells are a case's figures by column, one with each seed.
@@ -67,7 +69,8 @@ func figures(pairs []Pair) Figures {
 
 // of are the pairs of a claim.
 func (r *Results) of(c *Claim) []Pair {
-	if _, virtual := c.Source.(Cases); virtual {
+	switch c.Source.(type) {
+	case Cases, Rent:
 		return r.Virtual[c.ID]
 	}
 	return r.Live[c.ID]
@@ -124,8 +127,10 @@ func (r *Results) Differences(committed *Results, claims []Claim) (out []string)
 	for i := range claims {
 		c := &claims[i]
 		got, want := r.of(c), committed.of(c)
-		switch _, virtual := c.Source.(Cases); {
-		case len(got) == 0:
+		_, virtual := c.Source.(Cases)
+		_, rent := c.Source.(Rent)
+		switch {
+		case len(got) == 0 || rent: // a search is not made again
 			continue
 		case len(want) == 0:
 			out = append(out, fmt.Sprintf("%s: there is no committed figure", c.ID))
@@ -135,6 +140,7 @@ func (r *Results) Differences(committed *Results, claims []Claim) (out []string)
 			out = append(out, c.worse(got, want)...)
 		}
 	}
+	out = append(out, r.Changed...)
 	for _, name := range tableNames() {
 		out = append(out, differentCells(name, r.Tables[name], committed.Tables[name])...)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/foregate/foregate/loadtest"
 	"github.com/foregate/foregate/loadtest/cost"
+	"github.com/foregate/foregate/loadtest/fleets"
 	"github.com/foregate/foregate/loadtest/virtual"
 )
 
@@ -22,6 +23,7 @@ type Options struct {
 
 	Faults func(ctx context.Context, rows []string) (map[string]float64, error) // one round of rows of the fault suite; nil: not measured
 	Rounds int                                                                  // of the rows of the fault suite
+	Fleets []fleets.Found                                                       // what searches found, of which some are run again
 	Costs  *cost.Report                                                         // what the benchmark of the gateway's cost found; nil: not measured
 
 	Say func(format string, args ...any) // progress
@@ -31,11 +33,15 @@ type Options struct {
 func Run(ctx context.Context, o Options) (*Results, error) {
 	r := &Results{Virtual: map[string][]Pair{}, Live: map[string][]Pair{}, Tables: map[string]map[string]tableCells{}}
 	r.TakeCosts(o.Claims, o.Costs)
+	r.TakeRents(o.Claims, o.Fleets)
 	for n := range uint64(o.Seeds) {
 		r.Seeds = append(r.Seeds, n+1)
 	}
 	all, err := o.compute(ctx, func() error { return o.faults(ctx, r) })
 	if err != nil {
+		return nil, err
+	}
+	if r.Changed, err = o.fleetsAgain(ctx); err != nil {
 		return nil, err
 	}
 	for i := range o.Claims {
