@@ -119,9 +119,10 @@ func (r *Recording) chunk(ctx context.Context, list []question) (lines []string,
 		})
 	}
 	all.Wait()
+	failed := errors.Join(errs...)
 	for k, d := range r.Drafts {
 		of := make([]string, len(list))
-		errs = append(errs, atOnce(len(list), r.Clients, func(i int) error {
+		failed = errors.Join(failed, atOnce(len(list), r.Clients, func(i int) error {
 			w, own := wrote[k][i], wrote[len(r.Drafts)][i]
 			if w == nil || own == nil || !w.sound {
 				return nil
@@ -135,7 +136,7 @@ func (r *Recording) chunk(ctx context.Context, list []question) (lines []string,
 		}))
 		lines = append(lines, slices.DeleteFunc(of, func(s string) bool { return s == "" })...)
 	}
-	return lines, errors.Join(errs...)
+	return lines, failed
 }
 
 // atOnce does n pieces of work, so many at once, and returns the first error.
