@@ -119,7 +119,7 @@ func (r *Recording) chunk(ctx context.Context, list []question) (lines []string,
 		})
 	}
 	all.Wait()
-	failed := errors.Join(errs...)
+	failed = errors.Join(errs...)
 	for k, d := range r.Drafts {
 		of := make([]string, len(list))
 		failed = errors.Join(failed, atOnce(len(list), r.Clients, func(i int) error {
