@@ -10,6 +10,8 @@ func (d *Document) Markdown() string {
 	var b strings.Builder
 	b.WriteString(introduction)
 	d.claimTable(&b)
+	fleets := fleetSection(d.Parts.Fleets)
+	fleets.write(&b)
 	for _, t := range tables() {
 		s := t.section(d.Results.Tables[t.Scenario])
 		s.write(&b)

@@ -34,7 +34,7 @@ func readParts() (p Parts, err error) {
 
 // sections are the parts as the page has them.
 func (p *Parts) sections() []section {
-	out := []section{fleetSection(p.Fleets), overheadSection(p.Overhead), soakSection(p.Soak), pairSection(p.Pairs)}
+	out := []section{overheadSection(p.Overhead), soakSection(p.Soak), pairSection(p.Pairs)}
 	for i := range out {
 		if len(out[i].Grids) == 0 {
 			out[i].Grids = []grid{{Text: "Not measured."}}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/foregate/foregate/loadtest/fleets"
 )
@@ -95,8 +96,9 @@ func fleetSection(found []fleets.Found) section {
 			"*Acceptance* is what the threshold of mode confidence is meant to accept, and in brackets what was accepted; *AUROC* is how well the score tells good drafts from bad ones (.66 to .72 at [a real pair](#real-pairs)); " +
 			"*disagreement* is the share of the served drafts that the target would refuse. × is the rent of a token beside the target alone. Mode risk starts from three hours of evidence at a low load.",
 	}
+	out.Grids = []grid{{Text: "Not measured."}}
 	if len(found) > 0 {
-		out.Grids = []grid{{Text: fleets.Table(found)}}
+		out.Grids[0].Text = strings.TrimSpace(fleets.Table(found))
 	}
 	return out
 }
