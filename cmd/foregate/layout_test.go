@@ -96,7 +96,7 @@ var arrows = map[string][]string{
 	"loadtest/planner":           {"gateway/settings", "loadtest", "loadtest/fleets", "loadtest/trace", "loadtest/virtual", "loadtest/vllmsim"},
 	"loadtest/process":           {},
 	"loadtest/cost":              {}, // the rest of it is a benchmark
-	"loadtest/proof":             {"loadtest", "loadtest/cost", "loadtest/pair", "loadtest/soak", "loadtest/virtual"},
+	"loadtest/proof":             {"loadtest", "loadtest/cost", "loadtest/fleets", "loadtest/pair", "loadtest/soak", "loadtest/virtual"},
 	"loadtest/quality":           {"loadtest", "loadtest/vllmsim", "tiers/accept"},
 	"loadtest/virtual":           {"breaker", "cache", "gateway/admission", "gateway/identity", "gateway/settings", "loadtest", "loadtest/quality", "loadtest/virtual/engines", "loadtest/virtual/eventloop", "loadtest/virtual/sharing", "loadtest/vllmsim", "tiers", "tiers/accept", "tiers/application", "tiers/audit", "tiers/credentials", "tiers/dispatch", "tiers/economy", "tiers/engine", "tiers/evidence", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/prefix", "tiers/pressure", "tiers/probe", "tiers/refit", "tiers/risk"},
 	"loadtest/soak":              {"loadtest/answer", "loadtest/chaos", "loadtest/process", "loadtest/vllmsim"},
