@@ -56,7 +56,7 @@ func of(found []Found, fleet string, value func(*Found) float64) (s spread) {
 // the target alone.
 func Table(found []Found) string {
 	var b strings.Builder
-	b.WriteString("| fleet | mode | acceptance (seen) | AUROC | requests/s | TTFT p50 / p99 | E2E p99 | disagreement | $/M AWS | × | $/M market | × |\n|---|---|---|---|--:|--:|--:|--:|--:|--:|--:|--:|\n")
+	b.WriteString("| fleet | mode | acceptance (seen) | AUROC | seeds | requests/s | TTFT p50 / p99 | E2E p99 | disagreement | $/M AWS | × | $/M market | × |\n|---|---|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n")
 	var alone Fleet
 	for _, f := range Grid() {
 		if f.Mode == TargetOnly {
@@ -64,7 +64,8 @@ func Table(found []Found) string {
 		}
 		name := f.String()
 		mean := func(value func(*Found) float64) float64 { s := of(found, name, value); return s.mean() }
-		if s := of(found, name, func(*Found) float64 { return 1 }); s.n == 0 {
+		seeds := of(found, name, func(*Found) float64 { return 1 }).n
+		if seeds == 0 {
 			continue
 		}
 		rent := func(fleet, list string) spread {
@@ -76,7 +77,7 @@ func Table(found []Found) string {
 			acceptance = fmt.Sprintf("%.2f (%.2f)", f.Law.Acceptance, mean(func(f *Found) float64 { return f.Acceptance }))
 			auroc = fmt.Sprintf("%.2f", f.Law.AUROC)
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %.1f | %.2f / %.2f s | %.0f s | %.3f |", engines, f.Mode, acceptance, auroc,
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %d | %.1f | %.2f / %.2f s | %.0f s | %.3f |", engines, f.Mode, acceptance, auroc, seeds,
 			mean(func(f *Found) float64 { return f.PerSecond }), mean(func(f *Found) float64 { return f.TTFT50 })/1000,
 			mean(func(f *Found) float64 { return f.TTFT99 })/1000, mean(func(f *Found) float64 { return f.E2E99 })/1000, mean(func(f *Found) float64 { return f.Disagreement }))
 		for _, list := range []string{"aws", "market"} {
