@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
 
+	"github.com/foregate/foregate/internal/panics"
 	"github.com/foregate/foregate/internal/redis/calls"
 )
 
@@ -101,18 +102,11 @@ func (w *Watcher) Run(ctx context.Context) error {
 		<-ctx.Done()
 		return nil
 	}
-	tick := time.NewTimer(0)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-		_ = w.Poll(ctx) // it logs and counts failures; the next tick tries again
+	panics.Every(ctx, w.o.Interval, nil, func() {
+		_ = w.Poll(ctx) // it logs and counts failures, and is tried again
 		w.republish(ctx)
-		tick.Reset(w.o.Interval)
-	}
+	})
+	return nil
 }
 
 // Poll reads the settings once, within 250 ms. It is called at the start, so that the first request has the
