@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"os"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/foregate/foregate/gateway/demo"
@@ -156,27 +155,17 @@ func (s *sample) addToken(t answer.Token) {
 // the rest is left out.
 func (a asker) askAll(ctx context.Context, list []question, clients int) []sample {
 	found := make([]*sample, len(list))
-	next := make(chan int)
-	var all sync.WaitGroup
-	for range clients {
-		all.Go(func() {
-			for i := range next {
-				s := a.ask(ctx, list[i].text)
-				s.prompt = i
-				if ctx.Err() == nil {
-					found[i] = &s
-				}
-			}
-		})
-	}
-	for i := range list {
+	_ = atOnce(len(list), clients, func(i int) error { // a sample has its own error
 		if ctx.Err() != nil {
-			break
+			return nil
 		}
-		next <- i
-	}
-	close(next)
-	all.Wait()
+		s := a.ask(ctx, list[i].text)
+		s.prompt = i
+		if ctx.Err() == nil {
+			found[i] = &s
+		}
+		return nil
+	})
 	samples := make([]sample, 0, len(list))
 	for _, s := range found {
 		if s != nil {
