@@ -135,14 +135,24 @@ func (g Goal) holds(f Figures) bool {
 	return v >= g.Bound
 }
 
+// isShort reports whether the short form has the claim.
+func (c *Claim) isShort() bool {
+	switch s := c.Source.(type) {
+	case Cases:
+		return s.Short
+	case Rent:
+		return false
+	}
+	return true
+}
+
 // Choose are the claims of these ids, or all; in the short form those that are part of it.
 func Choose(ids []string, short bool) ([]Claim, error) {
 	var out []Claim
 	byID, known := map[string]Claim{}, []string{}
 	for _, c := range Claims() {
 		byID[c.ID], known = c, append(known, c.ID)
-		s, computed := c.Source.(Cases)
-		if _, rent := c.Source.(Rent); !short || !rent && (!computed || s.Short) {
+		if !short || c.isShort() {
 			out = append(out, c)
 		}
 	}
