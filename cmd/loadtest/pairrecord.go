@@ -14,13 +14,13 @@ import (
 
 // recordFlags are what [pairCmd] takes to record drafts in place of measuring.
 type recordFlags struct {
-	Record  string `placeholder:"FILE" help:"Instead, record drafts of the near and of the worse draft on vLLM without their text, with every label, for loadtest/applications. The three engines run already (.ci/engines/start vllm MODEL PORT MODEL)."`
+	Record  string `placeholder:"FILE" help:"Instead, record drafts of the near and of the worse draft on vLLM without their text, with every label, for loadtest/applications. The three engines run already (.ci/engines/start vllm MODEL PORT MODEL --max-num-seqs 256)."`
 	Near    string `default:"http://127.0.0.1:8192" placeholder:"URL" help:"With --record: the near draft's engine."`
 	Worse   string `default:"http://127.0.0.1:8193" placeholder:"URL" help:"With --record: the worse draft's engine."`
 	Target  string `default:"http://127.0.0.1:8191" placeholder:"URL" help:"With --record: the target's engine."`
 	PerTask int    `default:"400" help:"With --record: prompts of each kind of question."`
 	Judged  int    `default:"4" help:"With --record: one in so many prompts has labels in words, too."`
-	Clients int    `default:"64" help:"With --record: requests in flight."`
+	Clients int    `default:"256" help:"With --record: requests in flight."`
 }
 
 // record records drafts until all are there, or its minutes are over; what was recorded until then is kept.

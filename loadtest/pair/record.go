@@ -103,23 +103,18 @@ func (r *Recording) Record(ctx context.Context) error {
 
 // chunk returns the lines of the drafts of some prompts, and the first failure.
 func (r *Recording) chunk(ctx context.Context, list []question) (lines []string, failed error) {
-	wrote, errs := make([][]*written, len(r.Drafts)+1), make([]error, len(r.Drafts)+1)
-	var all sync.WaitGroup
-	for k := range wrote { // the last are the target's own
+	wrote := make([][]*written, len(r.Drafts)+1) // the last are the target's own
+	for k := range wrote {                       // one engine after the other: threads of several wait for each other's
 		engine := r.Target
 		if k < len(r.Drafts) {
 			engine = r.Drafts[k].Engine
 		}
 		wrote[k] = make([]*written, len(list))
-		all.Go(func() {
-			errs[k] = atOnce(len(list), r.Clients, func(i int) (err error) {
-				wrote[k][i], err = r.write(ctx, engine, &list[i])
-				return err
-			})
-		})
+		failed = errors.Join(failed, atOnce(len(list), r.Clients, func(i int) (err error) {
+			wrote[k][i], err = r.write(ctx, engine, &list[i])
+			return err
+		}))
 	}
-	all.Wait()
-	failed = errors.Join(errs...)
 	for k, d := range r.Drafts {
 		of := make([]string, len(list))
 		failed = errors.Join(failed, atOnce(len(list), r.Clients, func(i int) error {
@@ -163,7 +158,7 @@ func atOnce(n, clients int, work func(i int) error) error {
 
 // written is an answer with what it was scored by.
 type written struct {
-	question    []byte // its body
+	question    []byte // its body, as a client asks it
 	text        []byte
 	prompt, ids []int32
 	score       *accept.ScoreTracker
@@ -172,10 +167,16 @@ type written struct {
 
 // write lets an engine answer.
 func (r *Recording) write(ctx context.Context, e demo.Engine, q *question) (*written, error) {
-	body, err := json.Marshal(map[string]any{
+	question := map[string]any{
 		"model": e.Model, "messages": []map[string]string{{"role": "user", "content": q.text}}, "temperature": 0, "max_tokens": r.MaxTokens,
-		"logprobs": true, "top_logprobs": topLogprobs, "return_token_ids": true,
-	})
+		"logprobs": true, "top_logprobs": topLogprobs,
+	}
+	plain, err := json.Marshal(question)
+	if err != nil {
+		return nil, err
+	}
+	question["return_token_ids"] = true // which no client of the gateway may ask for
+	body, err := json.Marshal(question)
 	if err != nil {
 		return nil, err
 	}
@@ -203,7 +204,7 @@ func (r *Recording) write(ctx context.Context, e demo.Engine, q *question) (*wri
 	if s.score == nil {
 		return nil, fmt.Errorf("an answer without logprobs: %.200s", raw)
 	}
-	w := &written{question: body, text: []byte(c.Message.Content), prompt: got.Prompt, ids: c.IDs, score: s.score}
+	w := &written{question: plain, text: []byte(c.Message.Content), prompt: got.Prompt, ids: c.IDs, score: s.score}
 	w.sound = s.score.FinalVerdict(accept.Draft{Text: w.text, IDs: w.ids, Finish: c.Finish}).Accept
 	return w, nil
 }
