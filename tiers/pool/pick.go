@@ -160,13 +160,16 @@ func (p *Pool) warmth(r *round, d *Demand) {
 	}
 }
 
-// Cached returns how many tokens of a prompt the pool has in the cache of one backend, at most, as placements tell.
+// Cached returns how many tokens of a prompt the pool has in the cache of one backend that gets requests, at most, as placements
+// tell.
 func (p *Pool) Cached(d *Demand) (tokens int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	set := *p.set.Load()
 	p.findWarm(set, d, d.PromptTokens, func(i, expected int, _ bool) {
-		tokens = max(tokens, int(float64(expected)*set[i].hits.Trust()))
+		if b := set[i]; !p.out(b) {
+			tokens = max(tokens, int(float64(expected)*b.hits.Trust()))
+		}
 	})
 	return tokens
 }

@@ -60,6 +60,10 @@ func TestAPoolTellsHowMuchOfAPromptOneOfItsBackendsHasCached(t *testing.T) {
 	if got := b.Cached(&other); got != 0 {
 		t.Errorf("%d tokens of another conversation", got)
 	}
+	b.ReceiveDrains(map[string]string{l.Backend(): "x"})
+	if got := b.Cached(&next); got != 0 {
+		t.Errorf("%d tokens of the next turn, whose backend is drained", got)
+	}
 }
 
 func TestPicksThatAvoidAnEvictionAreCounted(t *testing.T) {
