@@ -22,7 +22,7 @@ func (g *Gateway) adminTable() []adminRoute {
 	const get, post = http.MethodGet, http.MethodPost
 	all := []adminRoute{
 		{get, "/livez", noScope, g.livez}, // load balancers call these two
-		{get, "/readyz", noScope, g.readyz},
+		{get, "/readyz", noScope, g.readyz(true)},
 		{get, "/admin/session", noScope, forOperators(g.session)}, // tells whose token was sent
 
 		{get, "/admin/usage", ScopeMetrics, forOperators(g.usage)}, // counts and costs, as in the metrics; for a tool that charges back

@@ -90,6 +90,13 @@ func (b *bench) held() (h held) {
 	return h
 }
 
+// shrink changes the memory for bodies, in bytes.
+func (b *bench) shrink(total int64) {
+	b.bodies.mu.Lock()
+	defer b.bodies.mu.Unlock()
+	b.bodies.bytes.total = total
+}
+
 // makeBench is startBench without the start.
 func makeBench(t *testing.T, backend string, adjust func(*Options)) *bench {
 	t.Helper()

@@ -262,3 +262,21 @@ func TestOperatorsPurgeATenantARouteOrAllAndNothingThatMayMeanSomethingElse(t *t
 		t.Errorf("logged %q", found)
 	}
 }
+
+// TestACachedAnswerIsChargedAsLongAsItIsHeld has a tenant whose bodies take most of its share ask for a large answer.
+func TestACachedAnswerIsChargedAsLongAsItIsHeld(t *testing.T) {
+	long := strings.Repeat("long ", 20_000)
+	b, m := startCached(t, speaker(func(string) []string { return []string{long} }).start(t), false)
+	b.shrink(1 << 20)
+	b.to(t, chatPath, "", greedy("hi", "")).fine(t, "the first", long, "MISS")
+	keeps(t, m, 1)
+	soon(t, "nothing is held for what was answered", b.idle)
+	b.stalled(t, "default", 600<<10, maxUnproved)
+	soon(t, "the body is charged", func() bool { return b.held().bytes >= 600<<10 })
+	for _, shape := range []string{"", `,"stream":true`} {
+		r := b.to(t, chatPath, "", greedy("hi", shape))
+		if _, code, _ := r.says(); r.status != http.StatusTooManyRequests || code != "tenant_share" {
+			t.Errorf("%s: %d %.200s", shape, r.status, r.body)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -49,6 +50,25 @@ func TestAnEnginesRefusalKeepsTheFieldThatItNames(t *testing.T) {
 	p := problemOf(&engine.Failure{Kind: engine.Rejected, Status: http.StatusBadRequest, Fault: fault})
 	if p.status != http.StatusBadRequest || p.body.Param != "top_p" {
 		t.Errorf("%d, %+v", p.status, p.body)
+	}
+}
+
+func TestWhatAnEngineRepeatsOfAPromptIsToldToTheClientAndNotLogged(t *testing.T) {
+	const message = "[{'type': 'missing', 'loc': ('body', 'messages'), 'input': {'content': 'my secret'}}]"
+	b := startBench(t, (&scripted{write: func(w http.ResponseWriter, _ seen, _ int) {
+		w.WriteHeader(http.StatusBadRequest)
+		_, _ = fmt.Fprintf(w, `{"error":{"message":%q,"type":"BadRequestError","code":"odd_messages"}}`, message)
+	}}).start(t), nil)
+	if r := b.chat(t, "acme", short); r.status != http.StatusBadRequest || !strings.Contains(r.body, "my secret") {
+		t.Errorf("%d %s", r.status, r.body)
+	}
+	var logged []string
+	soon(t, "it is logged", func() bool {
+		logged = b.log.holding("upstream_rejected: status 400: odd_messages")
+		return len(logged) == 1
+	})
+	if strings.Contains(logged[0], "secret") {
+		t.Error(logged[0])
 	}
 }
 

@@ -114,7 +114,9 @@ func (g *Gateway) answer(from clientBody, in *admittedRequest, l *accessRecord, 
 		return err
 	}
 	asked.Retain = in.reservation.Retain
-	to := g.open(l, w, r, asked.Body.Stream)
+	to, before := g.open(l, w, r, asked.Body.Stream), in.reservation.bytes
+	to.room = in.reservation
+	defer func() { _ = in.reservation.charge(before) }() // less is never refused
 	if t := from.translation; t != nil {
 		to.encoder, to.endsLate = t.NewEncoder(l.ID, g.opts.Cascade.MaxBody), t.Stored
 	}

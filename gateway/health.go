@@ -72,40 +72,49 @@ func RouteStateOf(route string, draft, target pool.Readiness, alone bool) RouteS
 	return s
 }
 
-// readyz says whether new requests should come here, and shows the state of each route. With ?route=NAME all
-// named routes must be able to serve, otherwise one route must. The degradation level of Redis and lost
-// settings have lines of their own and do not affect readiness: requests are answered all the same.
-func (g *Gateway) readyz(w http.ResponseWriter, r *http.Request) {
-	if g.draining.Load() {
-		writeText(w, http.StatusServiceUnavailable, draining+"\n")
-		return
-	}
-	health := g.opts.Replica.Health()
-	states := health.Routes
-	status, text := http.StatusOK, "ok\n"
-	if why := g.unready(health); why != "" {
-		status, text = http.StatusServiceUnavailable, why+"\n"
-	}
-	for _, name := range r.URL.Query()["route"] {
-		i := slices.IndexFunc(states, func(s RouteState) bool { return s.Route == name })
-		if i < 0 {
-			writeText(w, http.StatusNotFound, "there is no such route\n")
+// readyz says whether new requests should come here. With ?route=NAME all named routes must be able to serve, otherwise one
+// route must. In detail it shows the state of each route, the degradation level of Redis and lost settings, too; these two do
+// not affect readiness: requests are answered all the same.
+func (g *Gateway) readyz(detail bool) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if g.draining.Load() {
+			writeText(w, http.StatusServiceUnavailable, draining+"\n")
 			return
 		}
-		if s := states[i]; !s.Ready {
-			status, text = http.StatusServiceUnavailable, "route "+s.Route+" cannot serve\n"
+		health := g.opts.Replica.Health()
+		status, text := http.StatusOK, "ok\n"
+		if why := g.unready(health); why != "" {
+			status, text = http.StatusServiceUnavailable, why+"\n"
 		}
+		for _, name := range r.URL.Query()["route"] {
+			i := slices.IndexFunc(health.Routes, func(s RouteState) bool { return s.Route == name })
+			if i < 0 {
+				writeText(w, http.StatusNotFound, "there is no such route\n")
+				return
+			}
+			if !health.Routes[i].Ready {
+				status, text = http.StatusServiceUnavailable, "route "+name+" cannot serve\n"
+			}
+		}
+		if detail {
+			text += health.lines()
+		}
+		writeText(w, status, text)
 	}
-	for _, s := range states {
+}
+
+// lines are what can be served, for operators.
+func (h *Health) lines() (text string) {
+	for _, s := range h.Routes {
 		text += "route " + s.Route + ": " + s.State + "\n"
 	}
-	if health.Redis != "" {
-		text += "redis: " + health.Redis + "\n"
+	if h.Redis != "" {
+		text += "redis: " + h.Redis + "\n"
 	}
-	if n := health.LostSettings; n > 0 {
+	if n := h.LostSettings; n > 0 {
 		text += fmt.Sprintf("settings: Redis has lost %d, their last values stay in force\n", n)
 	}
-	writeText(w, status, text)
+	return text
 }
 
 // draining is the reason in /readyz of a replica that stops.

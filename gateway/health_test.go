@@ -78,8 +78,12 @@ func TestAReplicaIsReadyWhileARouteCanServe(t *testing.T) {
 		{Health{Redis: "local", LostSettings: 3}, "", 200, "ok\nredis: local\nsettings: Redis has lost 3, their last values stay in force\n"},
 	} {
 		r.health.Store(&c.health)
-		if got := b.get(t, "/readyz"+c.query, ""); got.status != c.code || got.body != c.text {
+		if got := b.call(t, http.MethodGet, b.admin+"/readyz"+c.query, ""); got.status != c.code || got.body != c.text {
 			t.Errorf("%+v %s: %d %q", c.health, c.query, got.status, got.body)
+		}
+		why, _, _ := strings.Cut(c.text, "\n") // the public listener names nothing that was not asked for
+		if got := b.get(t, "/readyz"+c.query, ""); got.status != c.code || got.body != why+"\n" {
+			t.Errorf("%+v %s in public: %d %q", c.health, c.query, got.status, got.body)
 		}
 	}
 }

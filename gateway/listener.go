@@ -17,7 +17,7 @@ import (
 // disabled.
 type listener struct {
 	server *http.Server
-	most   int                // open connections; further ones wait for one to be closed; 0 is no limit
+	most   int                // open connections; further ones wait for one to be closed
 	tls    func() *tls.Config // of a new connection; nil is plain HTTP
 	ln     net.Listener
 	addr   net.Addr
@@ -33,10 +33,7 @@ func (l *listener) open(ctx context.Context, addr string, ln net.Listener) error
 		}
 	}
 	l.addr = ln.Addr()
-	if l.most > 0 {
-		ln = netutil.LimitListener(ln, l.most)
-	}
-	l.ln = ln
+	l.ln = netutil.LimitListener(ln, l.most)
 	if l.tls != nil {
 		l.ln = secureListener{l.ln, l.tls}
 	}
@@ -70,6 +67,9 @@ const (
 	// maxBlocked is how long a connection may take no bytes at all. [sink.write] bounds each answer.
 	maxBlocked = 15 * time.Second
 )
+
+// maxAdminConns bounds the open connections of the admin listener, so that they leave files for all else.
+const maxAdminConns = 64
 
 // countConns keeps the number of a server's open connections.
 func countConns(s *http.Server, open prometheus.Gauge) {

@@ -79,9 +79,14 @@ func (a *accessRecord) writeJSON(w http.ResponseWriter, v any) error {
 	if err != nil {
 		return err
 	}
+	a.writeBody(w, body)
+	return nil
+}
+
+// writeBody writes JSON.
+func (a *accessRecord) writeBody(w http.ResponseWriter, body []byte) {
 	w.Header().Set("Content-Type", "application/json")
 	if _, err := w.Write(body); err != nil {
 		a.code = statusGone
 	}
-	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/go-chi/chi/v5"
@@ -29,11 +30,11 @@ type responseState struct {
 	ctx context.Context // of the request: values for the calls
 	in  *admittedRequest
 
-	before conversations.ID             // the response that the request goes on from; the zero ID is none
-	id     conversations.ID             // of the answer
-	read   map[string][]json.RawMessage // items of answers by the id of their response
-	bytes  int64                        // of what was read
-	past   int64                        // of these, of the conversation that the request goes on from
+	before conversations.ID                      // the response that the request goes on from; the zero ID is none
+	id     conversations.ID                      // of the answer
+	read   map[string]map[string]json.RawMessage // items of answers by the id of their response and their own
+	bytes  int64                                 // of the items that the chat gets
+	past   int64                                 // of these, of the conversation that the request goes on from
 }
 
 var _ responses.State = (*responseState)(nil)
@@ -58,29 +59,43 @@ func (s *responseState) Past(id, field string) (items []json.RawMessage, err err
 	if !ok {
 		return nil, stateProblem(conversations.ErrMissing, field)
 	}
-	turns, err := s.g.opts.Conversations.Turns(s.ctx, s.l.Caller.Tenant, at)
-	if err != nil {
-		return nil, stateProblem(err, field)
-	}
-	for _, turn := range turns {
+	var turns [][]json.RawMessage // the last one first
+	for turn, err := range s.g.opts.Conversations.Turns(s.ctx, s.l.Caller.Tenant, at) {
+		if err != nil {
+			return nil, stateProblem(err, field)
+		}
 		answer, ok := openai.Elements(turn.Output)
 		if !ok {
 			return nil, stateProblem(conversations.ErrMissing, field)
 		}
-		items = append(append(items, turn.Input...), answer...)
+		turns = append(turns, slices.Concat(turn.Input, answer))
+		if err := s.charge(field, turns[len(turns)-1]...); err != nil { // before the next one is opened
+			return nil, err
+		}
 	}
-	if err := s.charge(items, field); err != nil {
-		return nil, err
-	}
-	s.before, s.past = turns[len(turns)-1].ID, s.bytes
-	return items, nil
+	slices.Reverse(turns)
+	s.before, s.past = at, s.bytes
+	return slices.Concat(turns...), nil
 }
 
-// Answer implements [responses.State].
-func (s *responseState) Answer(id, field string) ([]json.RawMessage, error) {
-	if items, ok := s.read[id]; ok {
-		return items, nil
+// Item implements [responses.State]. It is charged each time.
+func (s *responseState) Item(response, id, field string) (json.RawMessage, error) {
+	items, ok := s.read[response]
+	if !ok {
+		var err error
+		if items, err = s.answer(response, field); err != nil {
+			return nil, err
+		}
 	}
+	item := items[id]
+	if item == nil {
+		return nil, clientapi.BadValue(field, "is the id of no item of its response.")
+	}
+	return item, s.charge(field, item)
+}
+
+// answer reads the items of a response's answer, by their ids.
+func (s *responseState) answer(id, field string) (map[string]json.RawMessage, error) {
 	if len(s.read) == maxReferred {
 		return nil, clientapi.BadValue(field, "is of more responses than a request may refer to. Send the items themselves.")
 	}
@@ -92,23 +107,30 @@ func (s *responseState) Answer(id, field string) ([]json.RawMessage, error) {
 	if err != nil {
 		return nil, stateProblem(err, field)
 	}
+	before := s.in.reservation.bytes
+	if err := s.in.reservation.borrow(int64(len(whole))); err != nil {
+		return nil, err
+	}
 	members, _ := openai.Members(whole)
-	items, ok := openai.Elements(bytes.Clone(members["output"])) // the rest of the response is let go
+	output := bytes.Clone(members["output"])                 // the rest of the response is let go
+	_ = s.in.reservation.charge(before + int64(len(output))) // less is never refused
+	elements, ok := openai.Elements(output)
 	if !ok {
 		return nil, stateProblem(conversations.ErrMissing, field)
 	}
-	if err := s.charge(items, field); err != nil {
-		return nil, err
-	}
 	if s.read == nil {
-		s.read = map[string][]json.RawMessage{}
+		s.read = map[string]map[string]json.RawMessage{}
+	}
+	items := make(map[string]json.RawMessage, len(elements))
+	for _, raw := range elements {
+		items[clientapi.ReadObject(raw).Text("id")] = raw
 	}
 	s.read[id] = items
 	return items, nil
 }
 
-// charge takes the memory for items that were read, as if the client had sent them, until the request is translated.
-func (s *responseState) charge(items []json.RawMessage, field string) error {
+// charge takes the memory for items that the chat gets, as if the client had sent them, until the request is translated.
+func (s *responseState) charge(field string, items ...json.RawMessage) error {
 	var needed, size int64
 	for _, item := range items {
 		size += int64(len(item))
@@ -182,11 +204,20 @@ func (g *Gateway) storedResponse(l *accessRecord, w http.ResponseWriter, r *http
 	if err != nil {
 		return err
 	}
+	place, err := g.bodies.begin(l.Caller.Tenant, 0)
+	if err != nil {
+		return err
+	}
+	defer place.release()
 	whole, err := g.opts.Conversations.Whole(r.Context(), l.Caller.Tenant, id)
 	if err != nil {
 		return stateProblem(err, "")
 	}
-	return l.writeJSON(w, json.RawMessage(whole))
+	if err := place.charge(int64(len(whole))); err != nil {
+		return err
+	}
+	l.writeBody(w, whole)
+	return nil
 }
 
 // deleteStored deletes a response.

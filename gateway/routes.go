@@ -51,7 +51,7 @@ func (g *Gateway) publicRoutes(posts map[string]handler) chi.Router {
 	r.Get("/version", g.version)
 	g.responseRoutes(r)
 	r.Get("/livez", g.livez)
-	r.Get("/readyz", g.readyz)
+	r.Get("/readyz", g.readyz(false))
 	return r
 }
 

@@ -26,6 +26,7 @@ type sink struct {
 	api         *clientAPI // as in [accessRecord]
 	id          string     // of the request, as the answer's headers have it
 	translation            // of an answer of the cascade into another API
+	room        *body      // of the request; nil: its answer comes in parts
 
 	lines [maxSet]string // values of the answer's headers
 
@@ -50,11 +51,26 @@ func (g *Gateway) open(l *accessRecord, w http.ResponseWriter, r *http.Request, 
 // Begin implements tiers.Sink: it writes the status and the headers. Those of a translated answer in one piece wait for
 // its length.
 func (s *sink) Begin(head tiers.ResponseHead) error {
+	if err := s.hold(head.Length); err != nil {
+		return err
+	}
 	if s.encoder != nil && !head.Stream {
 		s.held = head
 		return nil
 	}
 	return s.begin(head)
+}
+
+// hold charges an answer that is there as a whole, in bytes, until the client has read it: with it is held what it was made of, and
+// its translation takes as much again.
+func (s *sink) hold(size int64) error {
+	if s.room == nil || size <= 0 {
+		return nil
+	}
+	if s.encoder != nil {
+		size *= 2
+	}
+	return s.room.charge(s.room.bytes + 2*size)
 }
 
 func (s *sink) begin(head tiers.ResponseHead) error {
@@ -86,7 +102,7 @@ func (s *sink) head(head tiers.ResponseHead) {
 	default:
 		h.set("Content-Type", "application/json")
 	}
-	if head.Length > 0 {
+	if head.Length > 0 && !head.Stream { // an event may come before it
 		h.set("Content-Length", strconv.FormatInt(head.Length, 10))
 	}
 	if s.stream {

@@ -333,6 +333,22 @@ func TestProbesOfTheOperatorsListenerAnswerWhileIdleConnectionsTakeThePublicOne(
 	soon(t, "closed connections are not counted", func() bool { return testutil.ToFloat64(g.metrics.conns) <= 2 })
 }
 
+func TestTheAdminListenerHoldsABoundOfConnections(t *testing.T) {
+	g := startBench(t, simulator(t).URL(), nil)
+	var idle []net.Conn
+	for range maxAdminConns {
+		idle = append(idle, dialTo(t, g.AdminAddr(), ""))
+	}
+	next := dialTo(t, g.AdminAddr(), "GET /livez HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+	if status, _ := answerAt(next, 200*time.Millisecond); status != 0 {
+		t.Errorf("one more is served: %d", status)
+	}
+	_ = idle[0].Close()
+	if status, _ := answerAt(next, 20*time.Second); status != http.StatusOK {
+		t.Errorf("in the place of one that has gone: %d", status)
+	}
+}
+
 func TestAConnectionThatSendsNothingIsClosed(t *testing.T) {
 	g := makeBench(t, simulator(t).URL(), nil)
 	for _, l := range []listener{g.public, g.Gateway.admin} {

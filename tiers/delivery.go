@@ -18,7 +18,7 @@ type Sink interface {
 type ResponseHead struct {
 	Stream           bool
 	ContentType      string // of an answer that passes through; "" otherwise
-	Length           int64  // of the body in bytes; 0 or less is unknown
+	Length           int64  // of the body in bytes, also of a stream that is there as a whole; 0 or less is unknown
 	Tier, Acceptance string // "" is not told
 	FromCache        bool   // it is a cached answer
 	Age              time.Duration

@@ -239,8 +239,8 @@ func (rq *request) serve(e *cache.Entry, result cache.Result) (served bool, err 
 		body = f.WholeStream(body, whole, extra, rq.Body.IncludeUsage)
 	} else {
 		body = f.Whole(body, whole, extra)
-		h.Length = int64(len(body))
 	}
+	h.Length = int64(len(body))
 	if cap(body) <= maxPooledBody {
 		*room = body
 	}

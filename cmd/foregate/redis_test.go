@@ -97,7 +97,7 @@ func (p *pair) converse(t *testing.T) {
 	first := conversations.Turn{ID: conversations.Next(conversations.ID{}, strings.Repeat("1", 32)), Output: []byte("[]")}
 	apptest.Eventually(t, "a response is stored", func() bool { return p.replicas[0].Conversations.Put(t.Context(), "acme", first, 0) == nil })
 	apptest.Eventually(t, "the other goes on from it", func() bool {
-		_, err := p.replicas[1].Conversations.Turns(t.Context(), "acme", first.ID)
+		_, err := p.replicas[1].Conversations.Whole(t.Context(), "acme", first.ID)
 		next := conversations.Turn{ID: conversations.Next(first.ID, strings.Repeat("2", 32)), Before: first.ID, Output: []byte("[]")}
 		return err == nil && p.replicas[1].Conversations.Put(t.Context(), "acme", next, 0) == nil
 	})

@@ -216,7 +216,7 @@ func TestARouteIsReadyByAFallbackThatSomebodyMayUse(t *testing.T) {
 	} {
 		r := apptest.Serve(t, c.file)
 		apptest.Eventually(t, c.name, func() bool {
-			status, text := apptest.Get(t, r.URL+"/readyz")
+			status, text := apptest.Get(t, r.Admin+"/readyz")
 			return (status == http.StatusOK) == (c.state == "fallback") && strings.Contains(text, "route llama-3: "+c.state)
 		})
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"time"
 
@@ -195,64 +196,76 @@ func (s *Store) remove(ctx context.Context, of owner, id ID) (int, error) {
 	return s.scripts.Run(ctx, deleteScript, keys, conversation, of.field(id)).Int()
 }
 
-// ask makes a call that a request waits for, for readTime at most, and counts it.
-func ask[T any](ctx context.Context, s *Store, tenant, name string, call func(context.Context, owner) (T, error)) (answer T, err error) {
+// ask makes a call that a request waits for, for readTime at most.
+func ask[T any](ctx context.Context, s *Store, tenant string, call func(context.Context, owner) (T, error)) (answer T, err error) {
 	epochs, ok := s.o.Epochs(tenant)
 	if !ok {
-		return answer, s.end(name, ErrAway)
+		return answer, ErrAway
 	}
-	answer, err = calls.Do(ctx, s.asker, func(ctx context.Context) (T, error) { return call(ctx, owner{tenant, epochs}) },
+	return calls.Do(ctx, s.asker, func(ctx context.Context) (T, error) { return call(ctx, owner{tenant, epochs}) },
 		calls.Late[T]{Extra: readTime - PutTime})
-	return answer, s.end(name, err)
 }
 
-// Turns returns the turns up to a response, the first one first, without whole responses.
-func (s *Store) Turns(ctx context.Context, tenant string, id ID) ([]Turn, error) {
-	return ask(ctx, s, tenant, callRead, func(ctx context.Context, of owner) ([]Turn, error) {
-		fields, err := s.read(ctx, of, id, "")
-		return s.walk(of, id, fields, err)
-	})
-}
-
-// walk goes back from a response to the first one. fields are names and values in turns, unless they could not be read.
-func (s *Store) walk(of owner, id ID, fields []string, err error) (turns []Turn, _ error) {
-	if err != nil {
-		return nil, err
+// Turns yields the turns up to a response, the last one first, without whole responses. A turn is opened when its time comes. An
+// error is the last that is yielded.
+func (s *Store) Turns(ctx context.Context, tenant string, id ID) iter.Seq2[Turn, error] {
+	return func(yield func(Turn, error) bool) {
+		c, err := ask(ctx, s, tenant, func(ctx context.Context, of owner) (conversation, error) {
+			fields, err := s.read(ctx, of, id, "")
+			return conversation{of, fields}, err
+		})
+		if err == nil {
+			err = s.walk(c, id, yield)
+		}
+		if err := s.end(callRead, err); err != nil {
+			yield(Turn{}, err)
+		}
 	}
+}
+
+// conversation is what Redis has of one: names and sealed values in turns.
+type conversation struct {
+	owner  owner
+	fields []string
+}
+
+// walk goes back from a response to the first one, or until yield is false.
+func (s *Store) walk(c conversation, id ID, yield func(Turn, error) bool) error {
 	sealed := map[string]string{}
-	for pair := range slices.Chunk(fields, 2) {
+	for pair := range slices.Chunk(c.fields, 2) {
 		if len(pair) == 2 {
 			sealed[pair[0]] = pair[1]
 		}
 	}
-	for left := s.o.MaxBytes; ; {
-		value, ok := sealed[of.field(id)]
-		if !ok || len(turns) > maxTurns {
-			return nil, ErrMissing
+	left := s.o.MaxBytes
+	for range maxTurns + 1 {
+		value, ok := sealed[c.owner.field(id)]
+		if !ok {
+			return ErrMissing
 		}
-		text, err := s.o.Sealer.OpenText(of.seal("items", id), []byte(value), int(s.o.MaxBytes))
+		text, err := s.o.Sealer.OpenText(c.owner.seal("items", id), []byte(value), int(s.o.MaxBytes))
 		var r record
 		if err != nil || json.Unmarshal(text, &r) != nil {
-			return nil, errUnsealed
+			return errUnsealed
 		}
 		if left -= int64(len(text)); left < 0 {
-			return nil, ErrLarge
+			return ErrLarge
 		}
-		turns = append(turns, Turn{ID: id, Input: r.Input, Output: r.Output})
-		if r.Before == "" {
-			slices.Reverse(turns)
-			return turns, nil
+		turn := Turn{ID: id, Input: r.Input, Output: r.Output}
+		if id, ok = ParseID(r.Before); !ok && r.Before != "" {
+			return errUnsealed
 		}
-		if id, ok = ParseID(r.Before); !ok {
-			return nil, errUnsealed
+		turn.Before = id
+		if !yield(turn, nil) || r.Before == "" {
+			return nil
 		}
-		turns[len(turns)-1].Before = id
 	}
+	return ErrMissing
 }
 
 // Whole returns a response as it was answered.
 func (s *Store) Whole(ctx context.Context, tenant string, id ID) ([]byte, error) {
-	return ask(ctx, s, tenant, callRead, func(ctx context.Context, of owner) ([]byte, error) {
+	whole, err := ask(ctx, s, tenant, func(ctx context.Context, of owner) ([]byte, error) {
 		values, err := s.read(ctx, of, id, of.field(id))
 		switch {
 		case err != nil:
@@ -266,17 +279,18 @@ func (s *Store) Whole(ctx context.Context, tenant string, id ID) ([]byte, error)
 		}
 		return text, nil
 	})
+	return whole, s.end(callRead, err)
 }
 
 // Delete deletes a response. Those that go on from a response can be read as before, but
 // nothing goes on from them any more.
 func (s *Store) Delete(ctx context.Context, tenant string, id ID) error {
-	_, err := ask(ctx, s, tenant, callDelete, func(ctx context.Context, of owner) (int, error) {
+	_, err := ask(ctx, s, tenant, func(ctx context.Context, of owner) (int, error) {
 		n, err := s.remove(ctx, of, id)
 		if err == nil && n == 0 {
 			err = ErrMissing
 		}
 		return n, err
 	})
-	return err
+	return s.end(callDelete, err)
 }

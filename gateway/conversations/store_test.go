@@ -72,6 +72,18 @@ func put(t testing.TB, s *Store, tenant string, turn Turn) {
 	}
 }
 
+// turnsOf are the turns up to a response, the first one first.
+func turnsOf(t testing.TB, s *Store, tenant string, id ID) (turns []Turn, err error) {
+	t.Helper()
+	for turn, err := range s.Turns(t.Context(), tenant, id) {
+		if err != nil {
+			return nil, err
+		}
+		turns = append([]Turn{turn}, turns...)
+	}
+	return turns, nil
+}
+
 // putTwo stores a conversation of two turns.
 func putTwo(t *testing.T, s *Store) (first, second Turn) {
 	t.Helper()
@@ -92,7 +104,7 @@ func TestATurnIsReadAtEveryReplicaAtOnce(t *testing.T) {
 		put(t, b, "acme", second)
 		branch := turn(3, first.ID, 10)
 		put(t, a, "acme", branch)
-		got, err := b.Turns(t.Context(), "acme", branch.ID)
+		got, err := turnsOf(t, b, "acme", branch.ID)
 		if err != nil || len(got) != 2 || string(got[0].Output) != `[{"answer":1}]` || string(got[1].Output) != `[{"answer":3}]` || got[1].Before != first.ID {
 			t.Errorf("%+v, %v", got, err)
 		}
@@ -100,11 +112,11 @@ func TestATurnIsReadAtEveryReplicaAtOnce(t *testing.T) {
 			t.Errorf("%s, %v", whole, err)
 		}
 		for _, id := range []ID{Next(ID{}, request(9)), Next(first.ID, request(9))} {
-			if _, err := a.Turns(t.Context(), "acme", id); !errors.Is(err, ErrMissing) {
+			if _, err := turnsOf(t, a, "acme", id); !errors.Is(err, ErrMissing) {
 				t.Errorf("forged %s: %v", id, err)
 			}
 		}
-		if _, err := a.Turns(t.Context(), "other", second.ID); !errors.Is(err, ErrMissing) {
+		if _, err := turnsOf(t, a, "other", second.ID); !errors.Is(err, ErrMissing) {
 			t.Errorf("another tenant's: %v", err)
 		}
 		if err := a.Delete(t.Context(), "other", second.ID); !errors.Is(err, ErrMissing) {
@@ -131,7 +143,7 @@ func TestADeletedResponseIsGoneAndNothingGoesOnFromIt(t *testing.T) {
 		if err := s.Delete(t.Context(), "acme", first.ID); !errors.Is(err, ErrMissing) {
 			t.Errorf("deleted twice: %v", err)
 		}
-		if _, err := s.Turns(t.Context(), "acme", second.ID); !errors.Is(err, ErrMissing) {
+		if _, err := turnsOf(t, s, "acme", second.ID); !errors.Is(err, ErrMissing) {
 			t.Errorf("it goes on: %v", err)
 		}
 		if err := s.Put(t.Context(), "acme", turn(3, first.ID, 10), 0); !errors.Is(err, ErrMissing) {
@@ -174,12 +186,12 @@ func TestATenantForgetsItsOldestConversations(t *testing.T) {
 			}
 		}
 		for n, turn := range all {
-			_, err := s.Turns(t.Context(), "acme", turn.ID)
+			_, err := turnsOf(t, s, "acme", turn.ID)
 			if forgotten := errors.Is(err, ErrMissing); forgotten != (n < 6) {
 				t.Errorf("turn %d: %v", n, err)
 			}
 		}
-		if _, err := s.Turns(t.Context(), "other", other.ID); err != nil {
+		if _, err := turnsOf(t, s, "other", other.ID); err != nil {
 			t.Errorf("another tenant's: %v", err)
 		}
 		bytes := int64(0)
@@ -237,7 +249,7 @@ func TestAConversationOfManyTurnsIsOneRead(t *testing.T) {
 		if err := s.Put(t.Context(), "acme", turn(5000, last, 1), 0); !errors.Is(err, ErrLarge) {
 			t.Errorf("one turn more: %v", err)
 		}
-		if turns, err := s.Turns(t.Context(), "acme", last); len(turns) != maxTurns || err != nil {
+		if turns, err := turnsOf(t, s, "acme", last); len(turns) != maxTurns || err != nil {
 			t.Errorf("%d turns, %v", len(turns), err)
 		}
 	})
@@ -250,21 +262,21 @@ func TestTurnsExpireAndAPurgeLeavesNothingToFind(t *testing.T) {
 		first := turn(1, ID{}, 10)
 		put(t, s, "acme", first)
 		w.epoch.Add(1)
-		if _, err := s.Turns(t.Context(), "acme", first.ID); !errors.Is(err, ErrMissing) {
+		if _, err := turnsOf(t, s, "acme", first.ID); !errors.Is(err, ErrMissing) {
 			t.Errorf("after a purge: %v", err)
 		}
 		if err := s.Put(t.Context(), "acme", turn(2, first.ID, 10), 0); !errors.Is(err, ErrMissing) {
 			t.Errorf("a turn behind a purged one: %v", err)
 		}
 		w.blind.Store(true)
-		if _, err := s.Turns(t.Context(), "acme", first.ID); !errors.Is(err, ErrAway) {
+		if _, err := turnsOf(t, s, "acme", first.ID); !errors.Is(err, ErrAway) {
 			t.Errorf("without knowing of purges: %v", err)
 		}
 		w.blind.Store(false)
 		w.config.TTL = 50 * time.Millisecond
 		short := turn(3, ID{}, 10)
 		put(t, s, "acme", short)
-		gone := func() bool { _, err := s.Turns(t.Context(), "acme", short.ID); return errors.Is(err, ErrMissing) }
+		gone := func() bool { _, err := turnsOf(t, s, "acme", short.ID); return errors.Is(err, ErrMissing) }
 		for began := time.Now(); !gone(); {
 			if time.Since(began) > 10*time.Second {
 				t.Fatal("it does not expire")
@@ -292,8 +304,30 @@ func TestAValueOfAnotherResponseDoesNotOpen(t *testing.T) {
 		if err := c.HSet(t.Context(), keys[2], of.field(second.ID), value).Err(); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.Turns(t.Context(), "acme", second.ID); !errors.Is(err, ErrMissing) {
+		if _, err := turnsOf(t, s, "acme", second.ID); !errors.Is(err, ErrMissing) {
 			t.Errorf("it opens: %v", err)
+		}
+	})
+}
+
+// TestTurnsAreOpenedOneAfterTheOther breaks the first turn of two.
+func TestTurnsAreOpenedOneAfterTheOther(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, addr string, c *redis.Client) {
+		s := newWorld(addr).replica(t)
+		first, second := putTwo(t, s)
+		of := owner{tenant: "acme"}
+		keys, _ := of.keys(first.ID)
+		if err := c.HSet(t.Context(), keys[2], of.field(first.ID), "broken").Err(); err != nil {
+			t.Fatal(err)
+		}
+		for turn, err := range s.Turns(t.Context(), "acme", second.ID) {
+			if err != nil || turn.ID != second.ID {
+				t.Errorf("%+v, %v", turn, err)
+			}
+			break
+		}
+		if _, err := turnsOf(t, s, "acme", second.ID); !errors.Is(err, ErrMissing) {
+			t.Errorf("the first one: %v", err)
 		}
 	})
 }
@@ -320,7 +354,7 @@ func TestRedisThatFailsIsToldInTime(t *testing.T) {
 			if name == "full" { // it can be read
 				return
 			}
-			if _, err := s.Turns(t.Context(), "acme", turn(1, ID{}, 1).ID); !errors.Is(err, ErrAway) {
+			if _, err := turnsOf(t, s, "acme", turn(1, ID{}, 1).ID); !errors.Is(err, ErrAway) {
 				t.Errorf("read: %v", err)
 			}
 		})

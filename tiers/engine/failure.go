@@ -48,7 +48,7 @@ type Failure struct {
 	StaleConnection  bool // it did so at once: it may have been closed while it was idle
 }
 
-// Error names the backend and the cause; it is for operators.
+// Error names the backend and the cause; it is for operators. What the backend wrote is not in it: that may repeat the prompt.
 func (f *Failure) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "pool %s: backend %s: %s%s", f.Pool, f.Backend, f.Kind, f.Reply())
@@ -58,13 +58,13 @@ func (f *Failure) Error() string {
 	return b.String()
 }
 
-// Reply returns what the backend answered, as ": status 404: \"message\""; "" if nothing.
+// Reply returns the status and the code that the backend answered, as ": status 404: model_not_found"; "" if none.
 func (f *Failure) Reply() (said string) {
 	if f.Status != 0 {
 		said = fmt.Sprintf(": status %d", f.Status)
 	}
-	if f.Fault != nil && f.Fault.Message != "" {
-		said += fmt.Sprintf(": %q", f.Fault.Message)
+	if f.Fault != nil && f.Fault.Code != "" {
+		said += ": " + f.Fault.Code
 	}
 	return said
 }

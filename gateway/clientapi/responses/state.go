@@ -2,7 +2,6 @@ package responses
 
 import (
 	"encoding/json"
-	"slices"
 	"strings"
 
 	"github.com/foregate/foregate/gateway/clientapi"
@@ -13,8 +12,8 @@ type State interface {
 	// Past returns the items of the conversation up to a response, from which the request goes on: the first item first, and those of
 	// the last answer last. id may be anything that a client writes. The error is the client's, and names the field.
 	Past(id, field string) ([]json.RawMessage, error)
-	// Answer returns the items of a response's answer alone.
-	Answer(id, field string) ([]json.RawMessage, error)
+	// Item returns an item of a response's answer by its id. The caller copies it each time.
+	Item(response, id, field string) (json.RawMessage, error)
 	// Name is the id of the answer, without a prefix, to a request.
 	Name(request string) string
 	// Keep stores the answer, and reports whether it is stored. It may wait.
@@ -56,17 +55,11 @@ func (t *translator) referred(o clientapi.Object) json.RawMessage {
 		return nil
 	}
 	_, name, _ := strings.Cut(id, "_")
-	items, err := t.state.Answer(name[:max(0, strings.LastIndexByte(name, '_'))], field)
+	raw, err := t.state.Item(name[:max(0, strings.LastIndexByte(name, '_'))], id, field)
 	if err != nil {
 		o.Fail(err)
 	}
-	for _, raw := range slices.Backward(items) {
-		if item := clientapi.ReadObject(raw); item.Text("id") == id && item.Err() == nil {
-			return raw
-		}
-	}
-	o.BadValue("id", "is the id of no item of its response.")
-	return nil
+	return raw
 }
 
 // keep has the answer stored, if it is to be, and appends it as it then is: its member store says whether it is.
