@@ -207,10 +207,10 @@ type pattern struct {
 // matches reports whether a regular expression is found in a text.
 func (c *checker) matches(expression, text string) bool {
 	p, known := c.patterns[expression]
-	if !known {
+	if !known && !c.stuck {
 		p = compile(expression)
 		c.patterns[expression] = p
-		c.spend(32 * p.steps)
+		c.spend(len(expression) + 32*p.steps)
 	}
 	c.spend(1 + p.steps*len(text)/8)
 	c.stuck = c.stuck || p.Regexp == nil
@@ -219,13 +219,30 @@ func (c *checker) matches(expression, text string) bool {
 
 // compile returns a regular expression, without one where it is beyond the bounds.
 func compile(expression string) (p pattern) {
-	if tree, err := syntax.Parse(expression, syntax.Perl); err == nil && len(expression) <= maxPattern {
+	if len(expression) > maxPattern {
+		return p
+	}
+	if tree, err := syntax.Parse(expression, syntax.Perl); err == nil && instructions(tree) <= maxProgram {
 		if program, err := syntax.Compile(tree.Simplify()); err == nil && len(program.Inst) <= maxProgram {
 			p.steps = len(program.Inst)
 			p.Regexp, _ = regexp.Compile(expression)
 		}
 	}
 	return p
+}
+
+// instructions is about how many a regular expression has with its repetitions written out. It is known before these take memory.
+func instructions(tree *syntax.Regexp) (n int) {
+	for _, sub := range tree.Sub {
+		n += instructions(sub)
+	}
+	switch tree.Op {
+	case syntax.OpLiteral:
+		return len(tree.Rune)
+	case syntax.OpRepeat:
+		return n * max(tree.Min, tree.Max, 1)
+	}
+	return n + 1
 }
 
 func (c *checker) unique(asked bool, list []any) bool {

@@ -114,6 +114,7 @@ func hostile() map[string][2]string {
 		"a pattern that nests":    {`{"properties":{"a":{"pattern":"((((a{30}){30}){30}){30})"}}}`, fat},
 		"a pattern to backtrack":  {`{"properties":{"a":{"pattern":"^(a+)+$"}}}`, fat},
 		"many patterns":           {`{"patternProperties":{` + members(1500, `"x{%d}":{}`) + `}}`, `{` + members(3000, `"x%d":1`) + `}`},
+		"many great patterns":     {`{"patternProperties":{` + members(250, `"(?:`+strings.Repeat("a", 490)+`%d){1000}":{}`) + `}}`, `{"a":1}`},
 		"a pattern with groups":   {`{"pattern":"(?=a)b"}`, `"b"`},
 		"unique, long":            {`{"uniqueItems":true}`, list},
 		"unique, equal hashes":    {`{"uniqueItems":true}`, "[" + strings.Join(trees, ",") + "]"},
@@ -151,7 +152,7 @@ func TestWhatCannotEndIsUnusable(t *testing.T) {
 	all := hostile()
 	for _, name := range []string{
 		"anyOf doubles", "oneOf doubles", "itself", "each other", "deep", "wide", "a long pattern", "a pattern that grows",
-		"a pattern with groups", "no JSON", "nothing", "digits", "unique, equal hashes", "dynamic",
+		"a pattern with groups", "many great patterns", "no JSON", "nothing", "digits", "unique, equal hashes", "dynamic",
 		"a ref out of bounds", "strange identities", "strange escapes",
 	} {
 		if got := checkSchema([]byte(all[name][1]), []byte(all[name][0])); got != ReasonUnusable {
