@@ -73,7 +73,7 @@ func (g *Gateway) record(next func(*accessRecord, http.ResponseWriter, *http.Req
 		}()
 		h := w.Header()
 		l.setID(h, l.ID) // also on refusals of checkRequest
-		if r.ProtoMajor == 2 && g.draining.Load() {
+		if g.draining.Load() {
 			h.Set("Connection", "close") // the client sends new requests on another connection, which may reach another replica
 		}
 		h["X-Content-Type-Options"] = nosniff // browsers must not guess a page type, whatever a backend sends

@@ -60,6 +60,9 @@ func limitProblem(e *ledger.LimitError) *problem {
 	case e.Limit == ledger.Concurrency:
 		p.body.Type = string(ledger.Requests)
 		p.body.Message = "Too many requests under way: the limit is " + maximum + " at once."
+		if e.Here < e.Max {
+			p.body.Message = "Too many requests under way: the limit is " + maximum + " at once, and the share of this replica " + strconv.Itoa(e.Here) + "."
+		}
 	default:
 		p.body.Message = "Rate limit reached: the limit is " + maximum + " " + string(e.Limit) + " per minute."
 	}

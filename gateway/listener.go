@@ -83,9 +83,9 @@ func countConns(s *http.Server, open prometheus.Gauge) {
 	}
 }
 
-// maxIdle is how long a connection waits for its next request: longer than a load balancer's 60 s, so that the balancer
-// closes first.
-const maxIdle = 75 * time.Second
+// maxIdle is how long a connection waits for its next request: longer than a load balancer's time-out, so that the balancer closes
+// first. Some have one for silent answers and for idle connections, so it is longer than the default of timeout.total, too.
+const maxIdle = 620 * time.Second
 
 // newListener makes an http.Server with the gateway's limits. It has no ReadTimeout and no WriteTimeout,
 // because answers are streams; bodies and writes have deadlines of their own. secure is the configuration of

@@ -205,6 +205,19 @@ func silent(t *testing.T) io.Reader {
 	return r
 }
 
+func TestADrainMovesConnectionsOfHTTP1(t *testing.T) {
+	t.Parallel()
+	b := secureBench(t, simulator(t).URL(), false, nil)
+	b.reuses(t)
+	b.draining.Store(true) // as in the delay of Stop
+	if !b.reuses(t) {
+		t.Fatal("the requests do not share a connection")
+	}
+	if b.reuses(t) {
+		t.Error("the client was not told to take another connection while the listener was open")
+	}
+}
+
 func TestADrainLetsStreamsOfHTTP2FinishAndMovesTheirConnections(t *testing.T) {
 	t.Parallel()
 	e := newPacedEngine(t)

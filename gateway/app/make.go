@@ -295,9 +295,11 @@ func (a *App) clientLimits() gateway.Limits {
 	}
 	conns := l.Connections
 	if most := maxConns(opened, debug.SetMemoryLimit(-1)); conns > most {
-		if conns != config.DefaultConnections { // the operator wanted more than the default
-			a.Logger.Warn().Int("limits.connections", conns).Int("most", most).Msg("fewer connections are accepted: the process may not open as many files (ulimit -n), or has not the memory")
+		line := a.Logger.Warn()
+		if conns == config.DefaultConnections { // nobody asked for so many
+			line = a.Logger.Info()
 		}
+		line.Int("limits.connections", conns).Int("most", most).Msg("fewer connections are accepted: the process may not open as many files (ulimit -n), or has not the memory")
 		conns = most
 	}
 	return gateway.Limits{Body: l.BodyBytes, Header: int(l.HeaderBytes), InFlight: l.InFlight, Conns: conns, Bodies: a.MaxBodyBytes}

@@ -55,7 +55,7 @@ type Redis struct {
 	URL         Endpoint `yaml:"url" default:"none" doc:"Where live settings are read from and replicas share what they know: 'redis://[USER:PASSWORD@]HOST:6379/0', 'rediss://…' (TLS), 'unix:///PATH', 'redis+sentinel://HOST:26379,HOST:26379/MASTER', 'redis+cluster://HOST:6379,HOST:6379' (both with 'rediss+…', too), 'embedded' (inside this process, one replica only) or 'none'. In a password, write '?', '#', '%' and '/' as '%3F', '%23', '%25' and '%2F'."`
 	CacheURL    Endpoint `yaml:"cache_url" absent:"'redis.url'" doc:"A separate Redis for cached answers, in the same forms as 'redis.url', so that a full cache cannot evict the replicas' shared state."`
 	SettingsURL Endpoint `yaml:"settings_url" absent:"'redis.url'" doc:"The Redis of 'redis.url' with a user who may write live settings ('operator' in deploy/redis/users.acl). Needed to change settings at the admin listener; replicas themselves only read them."`
-	Replicas    int      `yaml:"replicas" default:"1" min:"1" max:"1000" doc:"Number of replicas, used until Redis reports it: while Redis is down, every tenant limit is divided by it."`
+	Replicas    int      `yaml:"replicas" default:"1" min:"1" max:"1000" doc:"Number of replicas, used until Redis reports it: while Redis is down, or there is none, every tenant limit is divided by it."`
 
 	CAFile           string `yaml:"ca_file" form:"file" absent:"the system's" doc:"PEM file of the certificate authorities that sign the certificates of Redis and the Sentinels. Only with TLS URLs."`
 	CertFile         string `yaml:"cert_file" form:"file" with:"key_file, the certificate's private key" doc:"PEM file of the client certificate that is presented to Redis, with 'redis.key_file'. Only with TLS URLs."`
@@ -149,7 +149,7 @@ type Limits struct {
 	ResponseBytes int64 `yaml:"response_bytes" default:"16MiB" min:"1KiB" max:"1GiB" doc:"Largest answer that is not streamed."`
 	InFlight      int   `yaml:"in_flight" default:"4096" min:"1" max:"1000000" doc:"Requests in flight, also those whose body is being received. Requests beyond it get 503. One tenant may use two thirds of what others leave, and gets 429 beyond that."`
 	HeaderBytes   int64 `yaml:"header_bytes" default:"16KiB" min:"1KiB" max:"1MiB" doc:"Largest size of a request's headers."`
-	Connections   int   `yaml:"connections" default:"20000" min:"16" max:"1000000" doc:"Connections open on the public listener. No more than half of the files that may be open ('ulimit -n'), because every connection may need one to a backend, and than half of 'GOMEMLIMIT' holds at 20 KiB each. Further ones wait until one is closed. Idle ones are closed after 75 s."`
+	Connections   int   `yaml:"connections" default:"20000" min:"16" max:"1000000" doc:"Connections open on the public listener. No more than half of the files that may be open ('ulimit -n'), because every connection may need one to a backend, and than half of 'GOMEMLIMIT' holds at 20 KiB each. Further ones wait until one is closed. Idle ones are closed after 620 s."`
 }
 
 // Drain configures the shutdown.

@@ -16,7 +16,7 @@ import (
 )
 
 func TestWithoutRedisOneReplicaHasTheWholeBudget(t *testing.T) {
-	r := join(t, nil, 3)
+	r := join(t, nil, 1)
 	a := Request{Tenant: "acme", Budgets: []identity.Budget{tokensPer(100, identity.Day), {NanoUSD: 1e9, Per: identity.Day}}, Tokens: 40, USD: 0.3}
 	first, second := r.enter(t, a), r.enter(t, a)
 	e := r.exhausted(t, a)

@@ -28,7 +28,8 @@ const (
 type LimitError struct {
 	Tenant    string
 	Limit     Kind
-	Max       int           // the limit: per minute, or concurrent on this replica
+	Max       int           // the limit: per minute, or concurrent
+	Here      int           // of concurrent ones, those of this replica
 	Requested int           // tokens, or answers at once, else 1
 	Wait      time.Duration // until a place is free for this client
 	Retry     bool          // whoever comes again after Wait is expected to be admitted
@@ -46,7 +47,7 @@ func (e *LimitError) Error() string {
 	case e.NeverFits:
 		return fmt.Sprintf("tenant %s asks for %d tokens at once, more than its %d per minute", e.Tenant, e.Requested, e.Max)
 	case e.Limit == Concurrency:
-		return fmt.Sprintf("tenant %s may have %d answers under way here, and has no place for %d more", e.Tenant, e.Max, e.Requested)
+		return fmt.Sprintf("tenant %s may have %d answers under way here, and has no place for %d more", e.Tenant, e.Here, e.Requested)
 	}
 	return fmt.Sprintf("tenant %s has used up its %d %s per minute; the next in %s", e.Tenant, e.Max, e.Limit, e.Wait.Round(time.Millisecond))
 }

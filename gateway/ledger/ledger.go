@@ -66,7 +66,7 @@ func New(o Options) *Ledger {
 	if o.Budget == nil {
 		o.Budget = func() time.Duration { return defaultWait }
 	}
-	if o.Replicas == nil || o.Redis == nil {
+	if o.Replicas == nil {
 		o.Replicas = func() int { return 1 }
 	}
 	if o.Background == nil {
@@ -230,9 +230,9 @@ func (l *Ledger) attempt(t *tenant, a *Request, now time.Time) {
 	t.retries.first(now)
 }
 
-// own are the rates of this replica's levels: its share, or the whole limit if no Redis is configured.
+// own are the rates of this replica's levels: its share, or the whole limit if it has neither Redis nor others beside it.
 func (l *Ledger) own(limit Limit, replicas int) rates {
-	if l.redis == nil {
+	if l.redis == nil && replicas == 1 {
 		return limit.shared()
 	}
 	return limit.local(replicas)

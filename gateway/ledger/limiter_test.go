@@ -118,7 +118,7 @@ func TestConcurrentRequestsAreThisReplicasShare(t *testing.T) {
 		before := r.writes.Load()
 		first, _ := r.enter(t, a), r.enter(t, a)
 		e := r.refused(t, a)
-		if e.Limit != Concurrency || e.Max != 2 || e.Wait != time.Second {
+		if e.Limit != Concurrency || e.Max != 4 || e.Here != 2 || e.Wait != time.Second {
 			t.Errorf("%+v", e)
 		}
 		first.Settle(-1, 0)

@@ -95,7 +95,7 @@ func (t *tenant) acquireSlots(a *Request, replicas int, now time.Time) (taken in
 		want--
 	}
 	if t.slots+want > most && want > 0 {
-		err = &LimitError{Tenant: a.Tenant, Limit: Concurrency, Max: most, Requested: max(a.Answers, 1), Wait: time.Second}
+		err = &LimitError{Tenant: a.Tenant, Limit: Concurrency, Max: a.Limit.Concurrent, Here: most, Requested: max(a.Answers, 1), Wait: time.Second}
 		step := time.Second * time.Duration(want) / time.Duration(most) // an answer takes about a second
 		err.Wait, err.Retry = t.retries.place(Concurrency, err.Wait, step, now)
 		return 0, err
