@@ -201,12 +201,6 @@ func (c *continuation) end(ctx context.Context, f finish, tokens int) error {
 	return c.answer.end(c.t, f)
 }
 
-// end finishes an answer with the tokens counted so far.
-func (a *answer) end(t *draft.Transcript, f finish) error {
-	a.Finish = f.reason
-	return a.client.finish(t, openai.Ending{Finish: f.reason, Stop: f.stop, Usage: a.usage(), Extra: a.AppendExtra(nil)})
-}
-
 // afterText continues an answer of which no ids are known: first from its last whole word, and if the backend writes
 // that word differently, from the end of the text. minTokens returns a lower bound for the number of tokens in the first
 // text bytes; too high a count would end the answer early.

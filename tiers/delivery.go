@@ -41,7 +41,7 @@ func (r *Request) head() ResponseHead {
 }
 
 // Observer receives the content of an answer in the order in which the client gets it. Slices are valid during the call
-// only. Whether the answer is complete, the caller of [Request.Answer] knows.
+// only. Whether the answer is complete, the caller of [Pipeline.Answer] knows.
 type Observer interface {
 	// Text is the next piece of a plain answer: one choice that is text and nothing else.
 	Text(text []byte)
@@ -183,4 +183,10 @@ func (c *client) finish(t *draft.Transcript, e openai.Ending) error {
 	}
 	c.buf = c.frames().Finish(c.buf, rest, e, c.request.Body.IncludeUsage)
 	return c.sink.Write(c.buf)
+}
+
+// end finishes an answer with the tokens counted so far.
+func (a *answer) end(t *draft.Transcript, f finish) error {
+	a.Finish = f.reason
+	return a.client.finish(t, openai.Ending{Finish: f.reason, Stop: f.stop, Usage: a.usage(), Extra: a.AppendExtra(nil)})
 }

@@ -113,7 +113,7 @@ func (d *Dispatcher) Do(ctx context.Context, o Request) (backend string, err err
 }
 
 // shouldRetry reports whether no other backend is left than one that may be asked once more: its
-// call was lost, and it may be well. That takes a retry from the budget. A demand that is Spare
+// call was lost, and it may be well. That takes a retry from the budget. A demand that is Optional
 // would not get it where it is suspect or broken.
 func (d *Dispatcher) shouldRetry(t *tries, o *Request, x *Exchange, err error) bool {
 	none, ok := errors.AsType[*pool.NoBackendError](err)

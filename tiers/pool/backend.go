@@ -11,7 +11,7 @@ import (
 	"github.com/foregate/foregate/tiers/pressure"
 )
 
-// backend is one vLLM server. Pool.mu guards its fields, except its names and what monitor allows
+// backend is one engine of the pool. Pool.mu guards its fields, except its names and what monitor allows
 // at any time.
 type backend struct {
 	id, url string

@@ -50,7 +50,7 @@ type FullError struct {
 	Pool          string
 	Limit         float64 // the demand's
 	Usage         float64 // least KV usage of those backends, own tokens included
-	FreeElsewhere bool    // there is capacity, but not where the prefix is cached; only with WaitForCapacity
+	FreeElsewhere bool    // there is capacity, but not where the prefix is cached; only with CanWaitForWarm
 	Large         bool    // one answer of the request needs more than half of the memory of each
 
 	Partial bool // backends were excluded, so this is not true of the whole pool
