@@ -130,7 +130,7 @@ func New(o Options) (*Gateway, error) {
 	countConns(g.public.server, g.metrics.conns)
 	g.public.server.BaseContext = func(net.Listener) context.Context { return g.streams }
 	g.admin = g.newListener(g.withDeadlines(g.adminRoutes()), o.AdminTLS)
-	g.admin.most = maxAdminConns
+	g.admin.most, g.admin.server.IdleTimeout = maxAdminConns, maxAdminIdle
 	return g, nil
 }
 

@@ -87,6 +87,9 @@ func countConns(s *http.Server, open prometheus.Gauge) {
 // first. Some have one for silent answers and for idle connections, so it is longer than the default of timeout.total, too.
 const maxIdle = 620 * time.Second
 
+// maxAdminIdle is that of the admin listener, which has few connections to give.
+const maxAdminIdle = 75 * time.Second
+
 // newListener makes an http.Server with the gateway's limits. It has no ReadTimeout and no WriteTimeout,
 // because answers are streams; bodies and writes have deadlines of their own. secure is the configuration of
 // TLS for a new connection, nil for plain HTTP.
