@@ -156,11 +156,15 @@ func TestWhatIsMountedExistsOrIsTheOperators(t *testing.T) {
 		}
 		pod := d.Spec.Template.Spec
 		volumes := map[string]bool{}
+		keeps := "" // the file of the configuration that a pod keeps
 		for _, v := range pod.Volumes {
 			volumes[v.Name] = true
 			switch {
 			case v.Secret != nil:
 				made, ok := keys[v.Secret.SecretName]
+				if v.Name == "config" && ok {
+					keeps = "foregate.yaml"
+				}
 				if !ok && !slices.Contains(outside, v.Secret.SecretName) {
 					t.Errorf("volume %s is of the Secret %s, which nobody makes", v.Name, v.Secret.SecretName)
 				}
@@ -177,8 +181,13 @@ func TestWhatIsMountedExistsOrIsTheOperators(t *testing.T) {
 			}
 		}
 		for _, m := range pod.Containers[0].VolumeMounts {
-			// What is mounted by subPath never changes while the pod lives, so nothing could be rotated.
-			if !volumes[m.Name] || !m.ReadOnly || m.SubPath+m.SubPathExpr != "" {
+			// What is mounted by subPath never changes while the pod lives. The chart's own configuration must not, so that a wrong one
+			// reaches new pods only; of all else nothing could be rotated.
+			want := ""
+			if m.Name == "config" {
+				want = keeps
+			}
+			if !volumes[m.Name] || !m.ReadOnly || m.SubPath+m.SubPathExpr != want {
 				t.Errorf("mount %s: exists %v, read-only %v, subPath %q", m.Name, volumes[m.Name], m.ReadOnly, m.SubPath+m.SubPathExpr)
 			}
 			delete(volumes, m.Name)
