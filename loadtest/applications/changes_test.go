@@ -25,22 +25,25 @@ var newcomers = Law{"newcomers", append(append([]float64{}, Designed.Agreement..
 // impostors are the designed law's applications, and easy traffic.
 var impostors = Law{"impostors", append(append([]float64{}, Designed.Agreement...), .99), gap70}
 
-// changes are what may happen to applications, at one request a second.
+// changes are what may happen to applications, at one request a second. Where what was certified becomes something else, the hour in
+// which it does is not held to the bound: an application turns bad, or all go on as others, which are counted together until each has
+// audits enough.
 var changes = []struct {
-	name string
-	of   Run
+	name    string
+	of      Run
+	another bool
 }{
-	{"prompts change", Run{Law: Designed, NameOf: func(at time.Duration, app int) string { return fingerprint(app, versionOf(at, app)) }}},
-	{"prompts change beyond recognition", Run{Law: Designed, NameOf: func(at time.Duration, app int) string {
+	{name: "prompts change", of: Run{Law: Designed, NameOf: func(at time.Duration, app int) string { return fingerprint(app, versionOf(at, app)) }}},
+	{name: "prompts change beyond recognition", another: true, of: Run{Law: Designed, NameOf: func(at time.Duration, app int) string {
 		return strconv.Itoa(app) + "." + strconv.Itoa(versionOf(at, app))
 	}}},
-	{"a new one each hour", Run{Law: newcomers, ShareOf: func(at time.Duration, app int) float64 {
+	{name: "a new one each hour", of: Run{Law: newcomers, ShareOf: func(at time.Duration, app int) float64 {
 		if since := int(at.Hours()) - (app - len(Designed.Agreement)); app >= len(Designed.Agreement) && (since < 0 || since >= 3) {
 			return 0
 		}
 		return 1
 	}}},
-	{"easy traffic under a bad one's name, in every second hour", Run{Law: impostors,
+	{name: "easy traffic under a bad one's name, in every second hour", of: Run{Law: impostors,
 		ShareOf: func(at time.Duration, app int) float64 {
 			if app == len(Designed.Agreement) && int(at.Hours())%2 == 0 {
 				return 0
@@ -49,7 +52,7 @@ var changes = []struct {
 		},
 		NameOf: func(_ time.Duration, app int) string { return strconv.Itoa(min(app, 3)) + ".app" },
 	}},
-	{"the best one turns bad", Run{Law: Designed, Agrees: func(at time.Duration, app int) float64 {
+	{name: "the best one turns bad", another: true, of: Run{Law: Designed, Agrees: func(at time.Duration, app int) float64 {
 		if app == 0 && at >= 4*time.Hour+30*time.Minute {
 			return .35
 		}
@@ -77,8 +80,8 @@ func TestProofChanges(t *testing.T) {
 				t.Logf("seed %d: served %.3f after the first hour, with a disagreement of %.3f; worst hour %.3f; by application %v of %v", seed+1, w.Share(), w.Disagreement(), out.worstHour(), w.ServedOf, w.Of)
 			}
 			t.Logf("| %s | %.3f | %.3f | %.3f | %.3f |", c.name, share, best, bad, worst)
-			if worst > eps {
-				t.Errorf("in the worst hour a disagreement of %.3f", worst)
+			if worst > eps && !c.another || bad > eps {
+				t.Errorf("a disagreement of %.3f, in the worst hour %.3f", bad, worst)
 			}
 		})
 	}
