@@ -68,8 +68,8 @@ const (
 	maxBlocked = 15 * time.Second
 )
 
-// maxAdminConns bounds the open connections of the admin listener, so that they leave files for all else.
-const maxAdminConns = 64
+// maxAdminConns bounds the open connections of the admin listener, so that they leave files for all else. A browser opens six.
+const maxAdminConns = 256
 
 // countConns keeps the number of a server's open connections.
 func countConns(s *http.Server, open prometheus.Gauge) {
@@ -88,7 +88,7 @@ func countConns(s *http.Server, open prometheus.Gauge) {
 const maxIdle = 620 * time.Second
 
 // maxAdminIdle is that of the admin listener, which has few connections to give.
-const maxAdminIdle = 75 * time.Second
+const maxAdminIdle = 20 * time.Second
 
 // newListener makes an http.Server with the gateway's limits. It has no ReadTimeout and no WriteTimeout,
 // because answers are streams; bodies and writes have deadlines of their own. secure is the configuration of

@@ -351,7 +351,7 @@ func TestTheAdminListenerHoldsABoundOfConnections(t *testing.T) {
 
 func TestAConnectionThatSendsNothingIsClosed(t *testing.T) {
 	g := makeBench(t, simulator(t).URL(), nil)
-	for idle, l := range map[time.Duration]listener{620 * time.Second: g.public, 75 * time.Second: g.Gateway.admin} {
+	for idle, l := range map[time.Duration]listener{620 * time.Second: g.public, 20 * time.Second: g.Gateway.admin} {
 		if s := l.server; s.ReadHeaderTimeout != 5*time.Second || s.IdleTimeout != idle || s.MaxHeaderBytes != 16<<10 {
 			t.Errorf("%v for a head of %d bytes, %v between requests", s.ReadHeaderTimeout, s.MaxHeaderBytes, s.IdleTimeout)
 		}

@@ -259,7 +259,7 @@ func TestConnectionsLeaveFilesForBackendsAndOperatorsAndMemoryForRequests(t *tes
 		memory int64
 		want   int
 	}{
-		{20000, none, 9936}, {1024, none, 448}, {100, none, minConns}, {1 << 20, 400 << 20, 10240}, {20000, 400 << 20, 9936}, {20000, 1 << 20, minConns},
+		{20000, none, 9808}, {1024, none, 320}, {100, none, minConns}, {1 << 20, 400 << 20, 10240}, {20000, 400 << 20, 9808}, {20000, 1 << 20, minConns},
 	} {
 		if got := maxConns(c.files, c.memory); got != c.want {
 			t.Errorf("%d files and %d bytes: %d, want %d", c.files, c.memory, got, c.want)

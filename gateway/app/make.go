@@ -277,7 +277,7 @@ func (a *App) consoleState() console.ReplicaState {
 
 const (
 	// reservedFiles are not available to clients: they are for the admin listener, Redis, scrapes and logs.
-	reservedFiles = 128
+	reservedFiles = 384
 	// minConns is used if the process may open hardly any files.
 	minConns = 32
 	// connBytes is the memory of an idle connection without TLS: 8 KiB of stack and 11 KiB of buffers and tables,
