@@ -60,7 +60,7 @@ func TestEveryErrorCodeIsInTheTable(t *testing.T) {
 			t.Errorf("%s: the code %q is not in ErrorCodes (gateway/errorcodes.go), which the reference has: add it, and make docs", at, code)
 		}
 	}
-	kinds := inSource(t, regexp.MustCompile(`FailureKind += "([^"]+)"`), "../tiers/engine/failure.go")
+	kinds := inSource(t, regexp.MustCompile(`FailureKind += "([^"]+)"`), "../tiers/engine/engine.go")
 	if len(kinds) < 15 {
 		t.Fatalf("found only the kinds %v", kinds)
 	}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"math"
 	"slices"
+	"sort"
+	"strings"
 	"unicode"
 	"unicode/utf8"
 )
@@ -355,4 +357,112 @@ func (t *Transcript) forgetIDs() {
 	for i := range t.cuts {
 		t.cuts[i].IDs = 0
 	}
+}
+
+// CutPoint is a position in the answer between two chunks, or between two tokens of one, with what came before it. The
+// zero value is the beginning.
+type CutPoint struct {
+	Tokens   int  // tokens of the answer before it
+	Text     int  // bytes of text
+	IDs      int  // ids; fewer than Tokens if a backend left some out or they were dropped
+	Clean    bool // the text ends at a token's end
+	Sentence bool // the text ends a sentence or a line
+}
+
+// cutPoints are the cut points of one answer in order.
+type cutPoints []CutPoint
+
+// tokens returns the tokens of so many bytes of text, as [Transcript.Tokens] does.
+func (cs cutPoints) tokens(text int) (n int, exact bool) {
+	if text == 0 || len(cs) == 0 {
+		return 0, true
+	}
+	i := sort.Search(len(cs)-1, func(i int) bool { return cs[i].Text >= text })
+	if n = cs[i].Tokens; cs[i].Text <= text {
+		return n, true
+	}
+	before := 0
+	if i > 0 {
+		before = cs[i-1].Tokens
+	}
+	return min(n, before+1), n <= before+1
+}
+
+// until returns the cut points up to an offset of the text.
+func (cs cutPoints) until(text int) cutPoints {
+	n := len(cs)
+	for n > 0 && cs[n-1].Text > text {
+		n--
+	}
+	return cs[:n]
+}
+
+// endsSentence reports whether text ends a sentence or a line.
+func endsSentence(text []byte) bool {
+	return len(text) > 0 && strings.IndexByte(".!?\n", text[len(text)-1]) >= 0
+}
+
+// stopStrings finds stop strings in a growing text. The gateway matches them itself,
+// because an engine that continues a prefix does not see a stop string that
+// began in it, and because an engine that matches holds text back, so that ids and text
+// would not end at the same place.
+type stopStrings struct {
+	words   [][]byte
+	longest int
+	scanned int // bytes known not to hold the end of a match
+}
+
+func newStopStrings(words []string) stopStrings {
+	var s stopStrings
+	for _, w := range words {
+		s.words = append(s.words, []byte(w))
+		s.longest = max(s.longest, len(w))
+	}
+	return s
+}
+
+// find returns the earliest match that ends beyond what was scanned before, as
+// its start and end in text; start is -1 when there is none.
+func (s *stopStrings) find(text []byte) (start, end int) {
+	start = -1
+	from := max(s.scanned-s.longest+1, 0)
+	for _, w := range s.words {
+		if i := bytes.Index(text[from:], w); i >= 0 && (start < 0 || from+i < start) {
+			start, end = from+i, from+i+len(w)
+		}
+	}
+	s.scanned = len(text)
+	return start, end
+}
+
+// rewind forgets what was scanned behind a cut.
+func (s *stopStrings) rewind(to int) { s.scanned = min(s.scanned, to) }
+
+// safe is how much of text may be released: all but what might be the start of
+// a stop string, cut back to a whole character.
+func (s *stopStrings) safe(text []byte) int {
+	if s.longest == 0 {
+		return len(text)
+	}
+	n := len(text)
+	for back := min(s.longest-1, n); back > 0; back-- {
+		if s.begins(text[n-back:]) {
+			n -= back
+			break
+		}
+	}
+	for n > 0 && n < len(text) && !utf8.RuneStart(text[n]) {
+		n--
+	}
+	return n
+}
+
+// begins reports whether tail is the beginning of a stop string.
+func (s *stopStrings) begins(tail []byte) bool {
+	for _, w := range s.words {
+		if len(tail) < len(w) && bytes.HasPrefix(w, tail) {
+			return true
+		}
+	}
+	return false
 }

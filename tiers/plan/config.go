@@ -7,6 +7,9 @@ import (
 
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/economy"
+	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/pool"
+	"github.com/foregate/foregate/tiers/prefix"
 	"github.com/foregate/foregate/tiers/risk"
 )
 
@@ -202,3 +205,139 @@ type Timeouts struct {
 	MaxTotal           time.Duration `setting:"timeout.max_total" default:"0s" min:"0s" max:"24h" doc:"Longest time for a whole request whose 'max_tokens' need more than 'timeout.total'. Such a request gets 'timeout.target_first_token', plus 'max_tokens' ÷ 'timeout.min_tokens_per_s', plus one minute; a request without 'max_tokens' gets this value. 0s, or a value not above 'timeout.total', turns it off. Set 'drain.grace' and the timeouts of proxies in front accordingly."`
 	MinTokensPerSecond float64       `setting:"timeout.min_tokens_per_s" default:"5" min:"0.1" max:"10000" doc:"Slowest rate, in tokens per second, at which a healthy backend generates one answer. It sets how long a non-streamed answer may take for its 'max_tokens'; 'timeout.max_total' uses it too."` // 0 is 5
 }
+
+const (
+	// promptUnit is the prompt length in tokens up to which the first-byte timeouts hold.
+	promptUnit = 4000
+	// defaultMinRate is the setting's default, and stands in where none is given.
+	defaultMinRate = 5
+	// deadlineMargin is what a request may wait for capacity, be tried again and be judged, beside the
+	// time for its prompt and its answer.
+	deadlineMargin = time.Minute
+	// maxGenerating bounds the time for an answer's tokens, so that no sum overflows: the longest
+	// deadline that can be set.
+	maxGenerating = 24 * time.Hour
+)
+
+// Deadline is how long a request may take from its begin to its last byte: at least Total, at most the
+// larger of Total and MaxTotal. Between these it is the first-byte timeout of the target, the time
+// for its answer at MinTokensPerSecond, and a margin of a minute. The prompt has so many tokens; the answer has
+// at most so many, and -1 is one that only the context bounds: it may take MaxTotal.
+func (t Timeouts) Deadline(prompt, answer int) time.Duration {
+	switch {
+	case t.MaxTotal <= t.Total:
+		return t.Total
+	case answer < 0:
+		return t.MaxTotal
+	}
+	need := FirstByte(t.TargetFirstToken, prompt) + t.generating(answer) + deadlineMargin
+	return min(max(need, t.Total), t.MaxTotal)
+}
+
+// generating is how long so many tokens take at the slowest.
+func (t Timeouts) generating(tokens int) time.Duration {
+	rate := t.MinTokensPerSecond
+	if rate <= 0 {
+		rate = defaultMinRate
+	}
+	return time.Duration(min(float64(tokens)/rate*float64(time.Second), float64(maxGenerating)))
+}
+
+// DirectFirstByte is how long to wait for the first byte of one tier's own answer, 0
+// for as long as the request lives. An answer that is not streamed comes all at
+// once, so its whole generation counts.
+func (t Timeouts) DirectFirstByte(tier Tier, r *openai.Request) time.Duration {
+	base := t.TargetFirstToken
+	if tier == Draft {
+		base = t.DraftFirstToken
+	}
+	wait := FirstByte(base, r.PromptTokens)
+	if r.Stream {
+		return wait
+	}
+	return t.WholeAnswer(wait, r)
+}
+
+// WholeAnswer is how long to wait for an answer in one piece whose prompt may take as long as wait:
+// as long as its tokens need at the slowest, 0 for as long as the request lives.
+func (t Timeouts) WholeAnswer(wait time.Duration, r *openai.Request) time.Duration {
+	limit := AnswerLimit(r)
+	if limit < 0 {
+		return 0
+	}
+	if wait += t.generating(limit); wait >= t.Deadline(r.PromptTokens, limit) {
+		return 0
+	}
+	return wait
+}
+
+// AnswerLimit is the most tokens of a request's answer, -1 where only the context bounds them.
+func AnswerLimit(r *openai.Request) int {
+	if r.MaxTokens < 0 && r.Kind == openai.Chat {
+		return -1
+	}
+	return r.Limit()
+}
+
+// FirstByte scales a first-byte timeout with a prompt of so many tokens: it holds up
+// to 4,000, and longer prompts get proportionally more.
+func FirstByte(base time.Duration, promptTokens int) time.Duration {
+	return time.Duration(float64(base) * max(1, float64(promptTokens)/promptUnit))
+}
+
+// When says when a route makes drafts.
+type When string
+
+// The values of the setting speculation.when.
+const (
+	WhenAlways When = "always"
+	WhenScarce When = "scarce" // while the target is short of room
+)
+
+// reasonSpare is why the target answers where drafts are made only while it is short of room.
+const reasonSpare = "target_has_room"
+
+const (
+	// scarceFrom is the KV usage from which on the target is short of room, and scarceUntil to where that must fall again.
+	scarceFrom, scarceUntil = 0.5, 0.3
+	// seatsUntil is the share of the requests that ran when others began to queue, to which they must fall again.
+	seatsUntil = 0.8
+)
+
+// Scarcity says whether a target is short of room: of KV memory, or of seats. The zero value is not.
+type Scarcity struct {
+	Scarce bool
+	seats  float64 // requests that ran at a backend when others queued for seats; 0: they did not
+}
+
+// Next returns the scarcity after a look at the target. It ends later than it begins (hysteresis).
+func (s Scarcity) Next(r pool.Room) Scarcity {
+	switch {
+	case r.Queues():
+		return Scarcity{Scarce: true, seats: r.Running}
+	case r.Usage >= scarceFrom:
+		s.Scarce = true
+	case r.Usage <= scarceUntil && (s.seats == 0 || r.Running <= seatsUntil*s.seats):
+		return Scarcity{}
+	}
+	return s
+}
+
+// TypicalOutput is the expected length of an answer in tokens before any was seen: about the mean of public conversation
+// traces.
+const TypicalOutput = 200
+
+// DemandOf returns what a request needs of a backend. head is the beginning of its prompt.
+func DemandOf(r *openai.Request, head prefix.Head) pool.Demand {
+	d := pool.Demand{PromptTokens: r.PromptTokens, PromptBytes: r.PromptBytes, OutputTokens: TypicalOutput}
+	if r.MaxTokens >= 0 {
+		d.OutputTokens = min(r.MaxTokens, TypicalOutput)
+	}
+	d.MaxOutput, d.Answers, d.LongestShare = r.Limit(), r.Answers(), r.LongestShare()
+	d.Parts = head.Parts(max(r.PromptBytes, len(head.System)+len(head.First)))
+	return d
+}
+
+// EnginePriority returns vLLM's priority for a class: its priority scheduler takes lower numbers first, and requests
+// without a priority have 0, as has the middle class.
+func EnginePriority(class int8) int64 { return 10 * (1 - int64(class)) }
