@@ -196,8 +196,6 @@ func wholeRunes(b []byte) int {
 }
 
 const (
-	// maxSubscribers bounds the subscribers of a generation.
-	maxSubscribers = 1024
 	// maxOfTenant bounds the requests of one tenant that share answers: while they wait they occupy the gateway's
 	// request slots, but none of the tenant's own.
 	maxOfTenant = 1024
@@ -221,12 +219,12 @@ func NewGenerations(w world.World) *Generations {
 }
 
 // join adds a subscriber to the identical requests in progress; the first one leads. nil means that there are too many
-// already.
+// of its tenant already, and all that share a generation are of one.
 func (g *Generations) join(id generationID) *subscriber {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	f := g.all[id]
-	if g.subscribers[id.Key.Tenant()] >= maxOfTenant || f != nil && f.subscribers >= maxSubscribers {
+	if g.subscribers[id.Key.Tenant()] >= maxOfTenant {
 		return nil
 	}
 	leads := f == nil

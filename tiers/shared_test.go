@@ -134,24 +134,6 @@ func TestWhatIsToldEndsAtTheEndOfACharacter(t *testing.T) {
 	}
 }
 
-func TestNoMoreThanABoundShareOneGeneration(t *testing.T) {
-	inOneProcess(t, func(t *testing.T, fs *Generations) {
-		subscribers := make([]*subscriber, maxSubscribers)
-		for i := range subscribers {
-			subscribers[i] = fs.join(streamed(1))
-		}
-		if fs.join(streamed(1)) != nil {
-			t.Errorf("%d share it", maxSubscribers+1)
-		}
-		subscribers[0].Depart()
-		subscribers[0] = fs.join(streamed(1))
-		if subscribers[0] == nil {
-			t.Error("a place that was given up is not free")
-		}
-		departed(subscribers...)
-	})
-}
-
 func TestATenantHasSoManyPlacesAndOthersHaveTheirs(t *testing.T) {
 	fs := NewGenerations(world.System{})
 	subscribers := make([]*subscriber, 0, maxOfTenant)
@@ -160,6 +142,10 @@ func TestATenantHasSoManyPlacesAndOthersHaveTheirs(t *testing.T) {
 	}
 	if fs.join(streamed(9)) != nil {
 		t.Error("a tenant has more places than it may have")
+	}
+	subscribers[0].Depart()
+	if subscribers[0] = fs.join(streamed(1)); subscribers[0] == nil {
+		t.Error("a place that was given up is not free")
 	}
 	other := fs.join(generationID{Key: cache.KeyOf(&cache.Parts{Tenant: "globex"}), Stream: true})
 	if other == nil {

@@ -85,7 +85,7 @@ func (a *answer) take(ctx context.Context, step plan.Step) error {
 	case plan.Speculate, plan.Hold:
 		return (&drafted{answer: a, streams: step.Way == plan.Speculate}).run(ctx)
 	case plan.InOnePiece:
-		return (&tools{a}).run(ctx)
+		return a.inOnePiece(ctx)
 	}
 	return a.relay(step.Tier).run(ctx)
 }
@@ -372,53 +372,49 @@ func (a *answer) end(t *draft.Transcript, f finish) error {
 	return a.client.finish(t, openai.Ending{Finish: f.reason, Stop: f.stop, Usage: a.usage(), Extra: a.AppendExtra(nil)})
 }
 
-// tools drafts an answer that may call tools. It requests the draft in one piece, because half a call is of no use,
+// inOnePiece drafts an answer that may call tools. It requests the draft in one piece, because half a call is of no use,
 // and serves it only if all parts are valid.
-type tools struct {
-	*answer
-}
-
-func (t *tools) run(ctx context.Context) error {
-	d, whole, started := draft.New(t.DraftOptions()), &openai.DraftAnswer{}, t.World.Now()
-	o := t.draftRequest(&engine.Answer{Draft: true, Terms: t.Terms(t.Draft), Request: t.Body, Into: whole})
+func (a *answer) inOnePiece(ctx context.Context) error {
+	d, whole, started := draft.New(a.DraftOptions()), &openai.DraftAnswer{}, a.World.Now()
+	o := a.draftRequest(&engine.Answer{Draft: true, Terms: a.Terms(a.Draft), Request: a.Body, Into: whole})
 	o.Demand.Whole, o.Ticket.NoWait = true, true
-	o.FirstByteTimeout = t.Config.Timeouts.WholeAnswer(o.FirstByteTimeout, t.Body)
-	if _, err := t.Dispatch.Do(ctx, o); err != nil {
-		return t.withoutDraft(ctx, err)
+	o.FirstByteTimeout = a.Config.Timeouts.WholeAnswer(o.FirstByteTimeout, a.Body)
+	if _, err := a.Dispatch.Do(ctx, o); err != nil {
+		return a.withoutDraft(ctx, err)
 	}
 	d.TakeWhole(whole)
 	v := d.End()
 	if v.Reason == accept.ReasonDoubtful {
-		t.checkDraft(ctx, d)
+		a.checkDraft(ctx, d)
 		v = d.End()
 	}
-	t.recordDraft(d, started)
-	t.DraftedTokens = d.Tokens()
-	t.recordVerdict(v)
-	if t.auditor != nil {
-		t.auditor.Whole(whole)
+	a.recordDraft(d, started)
+	a.DraftedTokens = d.Tokens()
+	a.recordVerdict(v)
+	if a.auditor != nil {
+		a.auditor.Whole(whole)
 	}
 	switch {
 	case ctx.Err() != nil:
-		return t.interrupted(ctx, nil)
+		return a.interrupted(ctx, nil)
 	case !v.Accept:
-		t.wasted(d.Tokens())
+		a.wasted(d.Tokens())
 		return errNext
 	}
-	t.Served = d
-	return t.sendWhole(whole)
+	a.Served = d
+	return a.sendWhole(whole)
 }
 
 // sendWhole sends a draft that came in one piece, in the shape that the client asked for.
-func (t *tools) sendWhole(d *openai.DraftAnswer) error {
-	t.Tier, t.Finish = plan.Draft, d.Finish
-	t.PromptTokens, t.AcceptedTokens = d.Usage.Prompt, d.Usage.Completion
-	c, whole, extra := &t.client, d.Whole(t.Body.Kind), t.AppendExtra(nil)
+func (a *answer) sendWhole(d *openai.DraftAnswer) error {
+	a.Tier, a.Finish = plan.Draft, d.Finish
+	a.PromptTokens, a.AcceptedTokens = d.Usage.Prompt, d.Usage.Completion
+	c, whole, extra := &a.client, d.Whole(a.Body.Kind), a.AppendExtra(nil)
 	body := c.frames().Whole(nil, whole, extra)
 	c.observer.Body(body)
 	c.observer.End(openai.Ending{Usage: d.Usage})
-	if t.Body.Stream {
-		body = c.frames().WholeStream(body[:0], whole, extra, t.Body.IncludeUsage)
+	if a.Body.Stream {
+		body = c.frames().WholeStream(body[:0], whole, extra, a.Body.IncludeUsage)
 		return c.whole(body, 0)
 	}
 	return c.whole(body, len(body))

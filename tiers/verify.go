@@ -357,14 +357,9 @@ func (c caller) Open(ctx context.Context, o dispatch.Request) (*dispatch.Exchang
 	return c.Dispatch.Open(ctx, o)
 }
 
-// Do makes a call to one backend, once; see [dispatch.Dispatcher.Do].
-func (c caller) Do(ctx context.Context, o dispatch.Request) (backend string, err error) {
-	return c.Dispatch.Do(ctx, o)
-}
-
 // TokenizePrompt has an engine of a pool tokenize the request's prompt with its chat template.
 func TokenizePrompt(ctx context.Context, c caller, p Pool) (ids []int32, err error) {
-	_, err = c.Do(ctx, c.NewFrontEndRequest(p, &engine.TokenizePrompt{Model: p.Model(), Request: c.Body, Into: &ids}))
+	_, err = c.Dispatch.Do(ctx, c.NewFrontEndRequest(p, &engine.TokenizePrompt{Model: p.Model(), Request: c.Body, Into: &ids}))
 	return ids, err
 }
 
@@ -382,7 +377,7 @@ func CountPrompt(ctx context.Context, c caller, p Pool) (int, error) {
 
 // TokenizeText has an engine of a pool tokenize a text.
 func TokenizeText(ctx context.Context, c caller, p Pool, text []byte) (ids []int32, err error) {
-	_, err = c.Do(ctx, c.NewFrontEndRequest(p, &engine.TokenizeText{Model: p.Model(), Text: text, Into: &ids}))
+	_, err = c.Dispatch.Do(ctx, c.NewFrontEndRequest(p, &engine.TokenizeText{Model: p.Model(), Text: text, Into: &ids}))
 	return ids, err
 }
 
@@ -408,7 +403,7 @@ func (cn *Counter) Count(ctx context.Context, c caller, p Pool, text []byte) (in
 		o.Demand.Exclude = exclude
 		began := c.World.Now()
 		var backend string
-		backend, err = c.Do(ctx, o)
+		backend, err = c.Dispatch.Do(ctx, o)
 		cn.spent += c.World.Now().Sub(began)
 		f, failed := errors.AsType[*engine.Failure](err)
 		switch {

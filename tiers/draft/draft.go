@@ -192,7 +192,7 @@ const minSalvage = 8
 func (d *Draft) CutPoint(v accept.Verdict) CutPoint {
 	asked := d.check != nil && d.check.Reason != accept.ReasonNoVerdict
 	switch {
-	case !d.CanResume():
+	case !d.o.Decision.CanResume():
 		return d.text.CutUnsent(0)
 	case d.Committed():
 		return d.text.CutUnsent(min(d.Tokens(), d.soundTokens))
@@ -237,9 +237,6 @@ func (d *Draft) EstimatedTokens() bool { return d.estimated }
 
 // NeedsTopLogprobs reports whether the score uses the alternatives of the next token.
 func (d *Draft) NeedsTopLogprobs() bool { return d.score.NeedsTopLogprobs() }
-
-// CanResume reports whether the target can continue a part of the draft.
-func (d *Draft) CanResume() bool { return d.o.Decision.CanResume() }
 
 // EndsItself reports whether the model ended the draft, not a stop string or a stop id of the client. vLLM names the id
 // of all but the first of a model's own ends, too.

@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/foregate/foregate/tiers/dialect"
 	"github.com/foregate/foregate/tiers/engine"
@@ -17,6 +19,7 @@ import (
 type repeater struct {
 	after func(text, rest string) (string, error) // what it answers behind a text of its own, or of another's
 	asked []engine.ContinueText
+	waits []time.Duration // how long it may be silent, before its answer and within
 }
 
 const tale = "It is a long way to the market, and the rain does not end."
@@ -24,7 +27,7 @@ const tale = "It is a long way to the market, and the rain does not end."
 // Open implements [engine.Upstream].
 func (r *repeater) Open(_ context.Context, a *engine.Attempt) (engine.Stream, error) {
 	c := a.Call.(*engine.ContinueText)
-	r.asked = append(r.asked, *c)
+	r.asked, r.waits = append(r.asked, *c), append(r.waits, a.FirstByteTimeout, a.IdleTimeout)
 	answer := tale
 	if len(c.Text) > 0 {
 		var err error
@@ -68,9 +71,12 @@ func TestAnEngineIsAskedHowItContinues(t *testing.T) {
 		"it is busy":                {func(string, string) (string, error) { return "", busy }, dialect.ContinueUnknown, busy},
 	} {
 		e := repeater{after: tc.after}
-		run := probeRun{asker: &asker{upstream: &e, model: "big", engine: dialect.OpenAI}, missing: map[string]string{}}
+		run := probeRun{asker: &asker{upstream: &e, model: "big", engine: dialect.OpenAI, timeout: time.Minute}, missing: map[string]string{}}
 		if err := run.continues(t.Context()); run.found.Continue != tc.want || !errors.Is(err, tc.err) {
 			t.Errorf("%s: %q, %v; want %q", name, run.found.Continue, err, tc.want)
+		}
+		if slices.ContainsFunc(e.waits, func(wait time.Duration) bool { return wait != time.Minute }) {
+			t.Errorf("%s: it may be silent for %v", name, e.waits) // a busy engine is asked as long as it goes on
 		}
 		for _, c := range e.asked {
 			if c.Model != "big" || c.MaxTokens > 16 || c.Found != dialect.Continues || c.Probed != dialect.OpenAI || !bytes.HasPrefix([]byte(tale), c.Text) && string(c.Text) != unlikelyText {
