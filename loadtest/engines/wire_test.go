@@ -3,6 +3,7 @@ package engines
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"net/http"
@@ -109,7 +110,25 @@ func TestTheEnginesAnswersAreRecorded(t *testing.T) {
 				})
 			}
 			asked.Wait()
+			if kind == VLLM {
+				recordForms(t, e, filepath.Join(folder, formsFile))
+			}
 		})
+	}
+}
+
+func recordForms(t *testing.T, e *Engine, file string) {
+	t.Helper()
+	all, err := formsOf(t.Context(), e.URL, e.Model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.MarshalIndent(all, "", " ")
+	if err == nil {
+		err = os.WriteFile(file, append(text, '\n'), 0o644)
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

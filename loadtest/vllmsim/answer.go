@@ -83,7 +83,7 @@ func (c *call) whole(choices []choice) *answerBody {
 		if c.req.chat {
 			v.Logprobs = f.logprobs(&ch.end)
 			v.Message = &message{Role: c.req.role, Content: text, ToolCalls: c.calls()}
-			if v.Message.ToolCalls != nil && text == "" {
+			if v.Message.ToolCalls != nil && text == "" && !c.s.vllm() {
 				v.Message.Content = null
 			}
 		} else {

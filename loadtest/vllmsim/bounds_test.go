@@ -49,7 +49,7 @@ func TestARequestCannotAskForMoreThanAnyServerHolds(t *testing.T) {
 		{"/v1/completions", `{"prompt":"x","n":0}`, "n must be at least 1"},
 		{"/v1/chat/completions", `{"messages":[{"role":"user","content":"x"}],"n":300000000}`, "n must be at most 16384"},
 		{"/v1/completions", `{"prompt":[` + prompts(1024) + `],"n":17}`, "n must be at most 16384, over all prompts"},
-		{"/v1/completions", `{"prompt":[]}`, "non-empty"},
+		{"/v1/completions", `{"prompt":[]}`, "at least one prompt"},
 	} {
 		status, got := post(t, s, c.path, c.body)
 		if status != 400 || !strings.Contains(got, c.says) {

@@ -1,8 +1,10 @@
 package vllmsim
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -22,11 +24,40 @@ func decode(body []byte, v any) *apiError {
 		return nil
 	}
 	if se, ok := errors.AsType[*json.SemanticError](err); ok {
-		return malformed("type_error", "body"+strings.ReplaceAll(string(se.JSONPointer), "/", "."), fmt.Sprintf("Input should be a valid %v", se.GoType))
+		return wrongType(se)
+	}
+	if len(bytes.TrimSpace(body)) == 0 {
+		return malformed("missing", "body", "Field required")
 	}
 	at := "body.0"
 	if se, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
 		at = fmt.Sprintf("body.%d", se.ByteOffset)
 	}
 	return malformed("json_invalid", at, "JSON decode error")
+}
+
+// wrongType is a member of another type than the schema's, in pydantic's words.
+func wrongType(e *json.SemanticError) *apiError {
+	at := "body" + strings.ReplaceAll(string(e.JSONPointer), "/", ".")
+	switch e.GoType.Kind() {
+	case reflect.Int, reflect.Int32, reflect.Int64:
+		return notNumber("int", at, "integer", e.JSONKind == '"')
+	case reflect.Float64:
+		return notNumber("float", at, "number", e.JSONKind == '"')
+	case reflect.Slice:
+		return malformed("list_type", at, "Input should be a valid list")
+	}
+	if at == "body" {
+		return malformed("model_attributes_type", at, "Input should be a valid dictionary or object to extract fields from")
+	}
+	return malformed("type_error", at, fmt.Sprintf("Input should be a valid %v", e.GoType))
+}
+
+func notNumber(kind, at, noun string, text bool) *apiError {
+	valid := "Input should be a valid " + noun
+	if !text {
+		return malformed(kind+"_type", at, valid)
+	}
+	article := map[string]string{"int": "an ", "float": "a "}[kind]
+	return malformed(kind+"_parsing", at, valid+", unable to parse string as "+article+noun)
 }

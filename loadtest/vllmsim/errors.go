@@ -4,6 +4,7 @@ import (
 	"math"
 	"net/http"
 	"strconv"
+	"strings"
 )
 
 // apiError is an error as a client sees it.
@@ -31,20 +32,28 @@ var (
 	errEngine = &apiError{status: http.StatusInternalServerError, kind: kindInternal, message: "Internal server error"}
 	errDead   = &apiError{status: http.StatusInternalServerError, kind: kindInternal,
 		message: "EngineCore encountered an issue. See stack trace (above) for the root cause."}
-	errBusy = &apiError{status: http.StatusServiceUnavailable, kind: "Service Unavailable",
+	errTextOnly = refused("the model is not a multimodal model")
+	errBusy     = &apiError{status: http.StatusServiceUnavailable, kind: "Service Unavailable",
 		message: "The engine is currently busy and cannot accept new requests. Please try again later or on a different instance."}
 )
 
-// invalid is a semantic refusal of one parameter (vLLM's VLLMValidationError).
+// invalid is a semantic refusal of one parameter (vLLM's VLLMValidationError). Some are told without their value: "".
 func invalid(message, param, value string) *apiError {
-	return &apiError{status: http.StatusBadRequest, kind: kindBadRequest, param: param,
-		message: message + " (parameter=" + param + ", value=" + value + ")"}
+	if value != "" {
+		value = ", value=" + value
+	}
+	return &apiError{status: http.StatusBadRequest, kind: kindBadRequest, param: param, message: message + " (parameter=" + param + value + ")"}
 }
 
 // notIn refuses a number that is outside of its range.
 func notIn(name, bounds string, v float64) *apiError {
-	value := strconv.FormatFloat(v, 'f', max(1, len(strconv.FormatFloat(math.Mod(math.Abs(v), 1), 'f', -1, 64))-2), 64) // as Python has it
-	return invalid(name+" must be in "+bounds+", got "+value+".", name, value)
+	value := pythonFloat(v)
+	return invalid(name+" must be "+bounds+", got "+value+".", name, value)
+}
+
+// pythonFloat is a number as Python has it.
+func pythonFloat(v float64) string {
+	return strconv.FormatFloat(v, 'f', max(1, len(strconv.FormatFloat(math.Mod(math.Abs(v), 1), 'f', -1, 64))-2), 64)
 }
 
 // refused is a refusal without a parameter.
@@ -56,7 +65,19 @@ func refused(message string) *apiError {
 // it shows of the input is left out.
 func malformed(kind, at, why string) *apiError {
 	return &apiError{status: http.StatusBadRequest, kind: kindSchema, param: at,
-		message: "1 validation error:\n  {'type': '" + kind + "', 'loc': '" + at + "', 'msg': '" + why + "'}"}
+		message: "1 validation error:" + detail(kind, at, why)}
+}
+
+// detail is one mistake of a body.
+func detail(kind, at, why string) string {
+	return "\n  {'type': '" + kind + "', 'loc': '" + at + "', 'msg': '" + why + "'}"
+}
+
+// also is a body that does not fit another schema either.
+func (e *apiError) also(kind, at, why string) *apiError {
+	both := *e
+	both.message = strings.Replace(e.message, "1 validation error:", "2 validation errors:", 1) + detail(kind, at, why)
+	return &both
 }
 
 func missing(field string) *apiError { return malformed("missing", "body."+field, "Field required") }

@@ -151,7 +151,7 @@ type wireCall struct {
 
 type wireFunction struct {
 	Name      string `json:"name,omitempty"`
-	Arguments string `json:"arguments"`
+	Arguments any    `json:"arguments,omitempty"` // a text; nil: vLLM tells a call's name first
 }
 
 // usageBody is what an answer has used.
@@ -236,7 +236,7 @@ func (c *call) reason(finish string) *string {
 	if finish == "" {
 		return nil
 	}
-	if finish == finishStop && c.req.tool != nil {
+	if finish == finishStop && c.req.tool != nil && !(c.req.named && c.s.vllm()) {
 		finish = finishTools
 	}
 	return &finish
@@ -256,7 +256,11 @@ func (c *call) callDelta(ev *chunk) []wireCall {
 	zero := 0
 	switch ev.part {
 	case partName:
-		return []wireCall{{Index: &zero, ID: c.req.tool.id, Type: "function", Function: wireFunction{Name: c.req.tool.name}}}
+		f := wireFunction{Name: c.req.tool.name}
+		if !c.s.vllm() {
+			f.Arguments = ""
+		}
+		return []wireCall{{Index: &zero, ID: c.req.tool.id, Type: "function", Function: f}}
 	case partArgs:
 		return []wireCall{{Index: &zero, Function: wireFunction{Arguments: ev.text}}}
 	case partText, partHidden:

@@ -2,6 +2,7 @@ package vllmsim
 
 import (
 	"slices"
+	"strconv"
 	"unicode/utf8"
 )
 
@@ -117,13 +118,17 @@ func (g *generator) Next() (int32, bool) {
 }
 
 // certain returns the id with the strongest bias that logit_bias can have, 0 if there is none. Weaker ones change nothing.
-func certain(bias map[int32]float64) int32 {
-	for id, b := range bias {
+func certain(bias map[string]float64) (id int32, err *apiError) {
+	for key, b := range bias {
+		n, wrong := strconv.ParseInt(key, 10, 32)
+		if wrong != nil {
+			return 0, invalid("logit_bias contains key(s) that cannot be converted to integer token IDs: ['"+key+"']", "logit_bias", "['"+key+"']")
+		}
 		if b >= 100 {
-			return id
+			id = int32(n)
 		}
 	}
-	return 0
+	return id, nil
 }
 
 // forced is the n-th token, from 0 on, if it is not free; others may come instead of it.

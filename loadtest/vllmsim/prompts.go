@@ -13,11 +13,14 @@ func (s *Server) chatPrompt(w *wireRequest, r *request) *apiError {
 	}
 	if len(w.Messages) > 0 {
 		last := &w.Messages[len(w.Messages)-1]
-		if in.open {
+		if in.open || !in.generation {
 			r.role = last.Role
 		}
 	}
 	ids, err := s.tok.render(in)
+	if err == errTextOnly {
+		return refused(s.opts.Model + " is not a multimodal model")
+	}
 	if err != nil {
 		return err
 	}

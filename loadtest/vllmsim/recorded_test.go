@@ -4,130 +4,80 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"os"
-	"path/filepath"
-	"regexp"
-	"slices"
 	"strings"
 	"testing"
+
+	reader "github.com/foregate/foregate/loadtest/answer"
 )
 
-// left are the recordings that the simulator is not held to, and why.
+// left are the requests that the simulator answers in another form than vLLM, by what they hold, and why.
 var left = map[string]string{
-	"chat-tools":      "the recorded engine had no parser of tool calls",
-	"completion-echo": "the simulator has no echo",
-	"metrics":         "TestMetricsOfTheRecordedEngineAreThere",
+	`"type":"nonsense"`:      "grammars are not compiled, and unions of types tell their first mistake alone",
+	`"regex":"`:              "answers do not keep to a regular expression",
+	`"messages":[{"content"`: "unions of types tell their first mistake alone",
+	`"content":5`:            "unions of types tell their first mistake alone",
+	`"prompt":7`:             "unions of types tell their first mistake alone",
+	`"echo":true`:            "there is no echo",
+	`"logit_bias":{"999999"`: "a bias of another token than those there are changes nothing",
 }
 
-// testdata/wire has what vLLM answered. The same requests get answers of the same form here: the same members, nulls,
-// chunks, statuses and texts of errors.
+// testdata/wire has the forms of vLLM's answers (make wire). The same requests get answers of the same form here: the same
+// members, nulls, chunks, statuses and texts of errors.
 func TestAnswersHaveTheFormOfTheRecordedOnes(t *testing.T) {
 	s := Start(t, Options{Model: "target", Seed: 6, TimeScale: fast, MaxModelLen: 2048})
-	files, err := filepath.Glob("../../testdata/wire/vllm-*/*.txt")
-	if err != nil || len(files) < 20 {
-		t.Fatalf("%d recordings, %v", len(files), err)
+	text, err := os.ReadFile("../../testdata/wire/vllm-0.32.0/forms.json")
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, file := range files {
-		name := strings.TrimSuffix(filepath.Base(file), ".txt")
-		t.Run(name, func(t *testing.T) {
-			if why := left[name]; why != "" {
-				t.Skip(why)
-			}
-			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			asked, want, _ := strings.Cut(string(text), "\n\n")
-			line, body, _ := strings.Cut(asked, "\n")
-			method, path, _ := strings.Cut(line, " ")
-			req, err := http.NewRequestWithContext(t.Context(), method, s.URL()+path, strings.NewReader(body))
-			if err != nil {
-				t.Fatal(err)
-			}
-			req.Header.Set("Content-Type", "application/json")
-			resp, err := http.DefaultClient.Do(req)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer func() { _ = resp.Body.Close() }() // it was read, or the test failed
-			answer, err := io.ReadAll(resp.Body)
-			if err != nil {
-				t.Fatal(err)
-			}
-			head, recorded, _ := strings.Cut(strings.TrimPrefix(want, "\n"), "\n")
-			if got := fmt.Sprintf("%d %s", resp.StatusCode, resp.Header.Get("Content-Type")); got != head {
-				t.Errorf("%s, recorded is %s", got, head)
-			}
-			if got, want := formsOf(t, string(answer)), formsOf(t, recorded); got != want {
-				t.Errorf("the form is\n%s\nrecorded is\n%s", got, want)
-			}
-		})
+	var all []struct {
+		Form string
+		Of   []string
 	}
+	if err := json.Unmarshal(text, &all); err != nil {
+		t.Fatal(err)
+	}
+	asked, differ := 0, map[string]int{}
+	for _, want := range all {
+		for _, q := range want.Of {
+			asked++
+			got := formOf(t, s.URL(), q)
+			why := ""
+			for part, reason := range left {
+				if strings.Contains(q, part) {
+					why = reason
+				}
+			}
+			switch {
+			case got != want.Form && why == "":
+				t.Errorf("%.300s\nhas the form %.2000s\nrecorded is  %.2000s", q, got, want.Form)
+			case got != want.Form:
+				differ[why]++
+			}
+		}
+	}
+	t.Logf("%d requests; left: %v", asked, differ)
 }
 
-// formsOf are the forms of an answer, or of a stream's events, where equal ones in a row count once.
-func formsOf(t *testing.T, body string) string {
+// formOf asks METHOD path body, and returns status, content type and form of the answer.
+func formOf(t *testing.T, url, asked string) string {
 	t.Helper()
-	var list []string
-	for _, part := range strings.Split(strings.TrimSpace(body), "\n\n") {
-		if part = strings.TrimPrefix(part, "data: "); part == "[DONE]" || part == "" {
-			list = append(list, part)
-			continue
-		}
-		var v any
-		if err := json.Unmarshal([]byte(part), &v); err != nil {
-			t.Fatalf("%v in %s", err, part)
-		}
-		if f := formOf("", v); len(list) == 0 || list[len(list)-1] != f {
-			list = append(list, f)
-		}
+	method, rest, _ := strings.Cut(asked, " ")
+	path, body, _ := strings.Cut(rest, " ")
+	req, err := http.NewRequestWithContext(t.Context(), method, url+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
 	}
-	return strings.Join(list, "\n")
-}
-
-// valued are the members whose values count.
-var valued = []string{"object", "finish_reason", "role", "type", "code", "param", "message", "owned_by", "detail", "max_model_len"}
-
-// input is what the engine shows of a bad body, which the simulator leaves out.
-var input = regexp.MustCompile(`, 'input': '[^']*'|, 'ctx': \{[^}]*\}`)
-
-// formOf is the form of a value under a name: members, nulls, kinds of values, and the values of some.
-func formOf(name string, v any) string {
-	switch at := v.(type) {
-	case map[string]any:
-		var parts []string
-		for _, key := range slices.Sorted(maps.Keys(at)) {
-			shown := key
-			if name == "prompt_logprobs" || name == "top_logprobs" && at["token"] == nil {
-				shown = "*" // ids or tokens
-			}
-			if p := shown + ":" + formOf(key, at[key]); !slices.Contains(parts, p) {
-				parts = append(parts, p)
-			}
-		}
-		return "{" + strings.Join(parts, " ") + "}"
-	case []any:
-		var parts []string
-		for _, e := range at {
-			if p := formOf(name, e); !slices.Contains(parts, p) {
-				parts = append(parts, p)
-			}
-		}
-		slices.Sort(parts)
-		return "[" + strings.Join(parts, " ") + "]"
-	case nil:
-		return "null"
-	case string:
-		if slices.Contains(valued, name) {
-			return input.ReplaceAllString(at, "")
-		}
-		return "text"
-	case float64:
-		if slices.Contains(valued, name) {
-			return fmt.Sprint(at)
-		}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return fmt.Sprintf("%T", v)
+	defer func() { _ = resp.Body.Close() }() // it was read, or the test failed
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("%d %s\n%s", resp.StatusCode, resp.Header.Get("Content-Type"), reader.Form(string(text)))
 }

@@ -3,6 +3,7 @@ package vllmsim
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -35,6 +36,7 @@ type request struct {
 	priority       int64
 	specs          []genSpec // one per choice, index prompt*n+j
 	tool           *toolCall
+	named          bool      // by tool_choice; then vLLM says that it stopped
 	others         []Cand    // see genSpec
 	form           *form     // of the answer
 	lazy           *apiError // found by the engine only: under stream it comes as an event after a 200
@@ -122,25 +124,33 @@ func (w *wireRequest) checkSchema(a api) *apiError {
 	if a == apiChat && w.Messages == nil {
 		return missing("messages")
 	}
-	if a != apiChat && isNull(w.Prompt) {
-		return missing("prompt")
+	if a == apiCompletion && (isNull(w.Prompt) || string(w.Prompt) == `""`) {
+		return invalid("Either prompt or prompt_embeds must be provided and non-empty.", "prompt", "")
+	}
+	if a == apiCompletion && !isNull(w.Suffix) {
+		return &apiError{status: http.StatusBadRequest, kind: kindBadRequest, param: "suffix", message: "suffix is only supported for models with FIM completion rendering"}
 	}
 	if err := w.checkPrompt(a); err != nil {
 		return err
 	}
 	if o := w.StreamOptions; o != nil && !w.Stream && !o.anywhere {
-		return invalid("Stream options can only be defined when `stream=True`.", "stream_options", "{}")
+		return invalid("Stream options can only be defined when `stream=True`.", "stream_options", "")
 	}
 	if p := w.PromptLogprobs; p != nil {
 		if w.Stream && (*p > 0 || *p == -1) {
-			return invalid("`prompt_logprobs` are not available when `stream=True`.", "prompt_logprobs", strconv.Itoa(*p))
+			return invalid("`prompt_logprobs` are not available when `stream=True`.", "prompt_logprobs", "")
 		}
 		if *p < -1 {
 			return invalid("`prompt_logprobs` must be a positive value or -1.", "prompt_logprobs", strconv.Itoa(*p))
 		}
 	}
 	if a == apiChat {
-		return w.checkChat()
+		if err := w.checkChat(); err != nil {
+			return err
+		}
+	}
+	if w.StructuredOutputs != nil {
+		return w.StructuredOutputs.check()
 	}
 	return nil
 }
@@ -164,10 +174,22 @@ func (w *wireRequest) checkChat() *apiError {
 		}
 	}
 	if t := w.TopLogprobs; t != nil && *t != 0 && string(w.Logprobs) != "true" {
-		return invalid("when using `top_logprobs`, `logprobs` must be set to true.", "top_logprobs", strconv.Itoa(*t))
+		return invalid("when using `top_logprobs`, `logprobs` must be set to true.", "top_logprobs", "")
+	}
+	if t := w.TopLogprobs; t != nil && *t < -1 {
+		return invalid("`top_logprobs` must be a positive value or -1.", "top_logprobs", strconv.Itoa(*t))
+	}
+	if !isNull(w.ChatTemplate) {
+		return refused("Chat template is passed with request, but --trust-request-chat-template is not set. Refused request with untrusted chat template.")
+	}
+	if len(w.Messages) == 0 {
+		return refused("Cannot apply chat template to an empty conversation. Provide at least one message.")
 	}
 	if w.Tools != nil && len(w.Tools) == 0 {
-		return refused("`tools` must not be an empty array; either provide at least one tool or omit the field.")
+		return invalid("`tools` must not be an empty array. Either provide at least one tool or omit the field entirely.", "tools", "")
+	}
+	if w.Tools == nil && !isNull(w.ToolChoice) && string(w.ToolChoice) != `"none"` && string(w.ToolChoice) != `"auto"` {
+		return invalid("When using `tool_choice`, `tools` must be set.", "tool_choice", "")
 	}
 	if w.ContinueFinalMessage && w.AddGenerationPrompt != nil && *w.AddGenerationPrompt {
 		return refused("Cannot set both `continue_final_message` and `add_generation_prompt` to True.")
@@ -177,10 +199,13 @@ func (w *wireRequest) checkChat() *apiError {
 
 // spec reads the sampling fields.
 func (s *Server) spec(w *wireRequest, r *request) (genSpec, *apiError) {
-	g := genSpec{certain: certain(w.LogitBias), minTokens: w.MinTokens, ignoreEOS: w.IgnoreEOS, stopIDs: w.StopTokenIDs, includeStop: w.IncludeStop,
+	g := genSpec{minTokens: w.MinTokens, ignoreEOS: w.IgnoreEOS, stopIDs: w.StopTokenIDs, includeStop: w.IncludeStop,
 		sampling: sampling{temperature: 1}}
 	g.keepSpecial = w.SkipSpecialTokens != nil && !*w.SkipSpecialTokens
 	var err *apiError
+	if g.certain, err = certain(w.LogitBias); err != nil {
+		return g, err
+	}
 	if g.stop, err = stopList(w.Stop); err != nil {
 		return g, err
 	}
@@ -188,7 +213,7 @@ func (s *Server) spec(w *wireRequest, r *request) (genSpec, *apiError) {
 		return g, err
 	}
 	if r.n < 1 {
-		return g, invalid(fmt.Sprintf("n must be at least 1, got %d.", r.n), "n", strconv.Itoa(r.n))
+		return g, refused(fmt.Sprintf("n must be at least 1, got %d.", r.n))
 	}
 	if r.n > maxSequences || r.n*max(len(w.prompts), 1) > maxSequences {
 		return g, invalid(fmt.Sprintf("n must be at most %d, over all prompts, got %d. To increase this limit, set the VLLM_MAX_N_SEQUENCES environment variable.",
@@ -205,16 +230,30 @@ func (s *Server) spec(w *wireRequest, r *request) (genSpec, *apiError) {
 
 func (g *genSpec) readSampling(w *wireRequest) *apiError {
 	if t := w.Temperature; t != nil {
-		if *t < 0 || *t > 2 {
-			return notIn("temperature", "[0, 2]", *t)
+		if *t < 0 {
+			return notIn("temperature", "non-negative", *t)
+		}
+		if *t > 2 {
+			return notIn("temperature", "in [0, 2]", *t)
 		}
 		g.temperature = *t
 	}
 	if p := w.TopP; p != nil && (*p <= 0 || *p > 1) {
-		return notIn("top_p", "(0, 1]", *p)
+		return notIn("top_p", "in (0, 1]", *p)
+	}
+	for name, p := range map[string]*float64{"presence_penalty": w.Presence, "frequency_penalty": w.Frequency} {
+		if p != nil && (*p < -2 || *p > 2) {
+			return refused(fmt.Sprintf("%s must be in [-2, 2], got %s.", name, pythonFloat(*p)))
+		}
+	}
+	if p := w.Repetition; p != nil && *p <= 0 {
+		return refused(fmt.Sprintf("repetition_penalty must be greater than zero, got %s.", pythonFloat(*p)))
+	}
+	if k := w.TopK; k != nil && *k < -1 {
+		return refused(fmt.Sprintf("top_k must be 0 (disable), or at least 1, got %d.", *k))
 	}
 	if p := w.MinP; p != nil && (*p < 0 || *p > 1) {
-		return notIn("min_p", "[0, 1]", *p)
+		return refused(fmt.Sprintf("min_p must be in [0, 1], got %s.", pythonFloat(*p)))
 	}
 	return nil
 }
@@ -226,6 +265,9 @@ func (w *wireRequest) readLogprobs(g *genSpec, r *request) *apiError {
 	case !r.chat && !isNull(w.Logprobs):
 		if json.Unmarshal(w.Logprobs, &g.logprobs) != nil {
 			return malformed("int_parsing", "body.logprobs", "Input should be a valid integer")
+		}
+		if g.logprobs < -1 {
+			return invalid("`logprobs` must be a positive value or -1.", "logprobs", strconv.Itoa(g.logprobs))
 		}
 	case r.chat && string(w.Logprobs) == "true":
 		g.logprobs = 0
@@ -240,8 +282,8 @@ func (w *wireRequest) readLogprobs(g *genSpec, r *request) *apiError {
 		r.promptLogprobs = *w.PromptLogprobs
 	}
 	r.noCacheRead = r.promptLogprobs != none
-	r.checkMany("sample", &g.logprobs)
-	r.checkMany("prompt", &r.promptLogprobs)
+	r.checkMany("sample", "logprobs", &g.logprobs)
+	r.checkMany("prompt", "prompt_logprobs", &r.promptLogprobs)
 	return nil
 }
 
@@ -249,13 +291,12 @@ func (w *wireRequest) readLogprobs(g *genSpec, r *request) *apiError {
 const none = -1 << 31
 
 // checkMany notes a refusal when more logprobs are wanted than the server gives.
-func (r *request) checkMany(what string, n *int) {
+func (r *request) checkMany(what, param string, n *int) {
 	if *n == -1 {
 		*n = DefaultTokenizer().Size()
 	}
 	if *n > maxLogprobs {
-		r.lazy = &apiError{status: 400, kind: kindBadRequest, param: what + "_logprobs",
-			message: fmt.Sprintf("Requested %s logprobs of %d, which is greater than max allowed: %d", what, *n, maxLogprobs)}
+		r.lazy = invalid(fmt.Sprintf("Requested %s logprobs of %d, which is greater than max allowed: %d", what, *n, maxLogprobs), param, strconv.Itoa(*n))
 	}
 }
 

@@ -129,7 +129,7 @@ func (s *Server) tokenize(q *tokenizeRequest) ([]int32, *apiError) {
 		}
 		return req.prompts[0], nil
 	case q.Text == nil:
-		return nil, missing("prompt")
+		return nil, missing("prompt").also("missing", "body.messages", "Field required")
 	}
 	ids := []int32{}
 	if q.AddSpecialTokens == nil || *q.AddSpecialTokens {

@@ -48,6 +48,7 @@ func (s *Server) script(w *wireRequest, r *request) ([]scripted, *apiError) {
 	if r.form.tool == nil {
 		return out, nil
 	}
+	r.named = len(w.ToolChoice) > 0 && w.ToolChoice[0] == '{'
 	r.tool = &toolCall{name: r.form.tool.Function.Name, id: "chatcmpl-tool-" + strconv.FormatUint(hashString(s.nonce, r.id), 16)}
 	for _, sc := range out {
 		if sc.part == partArgs {
@@ -75,7 +76,7 @@ func (w *wireRequest) form(chat, calls bool) (*form, *apiError) {
 		return &form{schema: anyObject}, nil
 	case f != nil && f.Type == "json_schema":
 		if f.JSONSchema == nil {
-			return nil, refused("response_format of type json_schema needs `json_schema`.")
+			return nil, invalid("When response_format type is 'json_schema', the 'json_schema' field must be provided.", "response_format", "")
 		}
 		return &form{schema: f.JSONSchema.Schema}, nil
 	case f != nil && f.Type != "text":
@@ -106,7 +107,7 @@ func (w *wireRequest) pickTool(calls bool) (*wireTool, *apiError) {
 				return &w.Tools[i], nil
 			}
 		}
-		return nil, refused("The tool specified in `tool_choice` does not match any of the specified `tools`")
+		return nil, invalid("The tool specified in `tool_choice` does not match any of the specified `tools`", "tool_choice", "")
 	}
 	switch mode {
 	case "required":

@@ -126,8 +126,11 @@ func (w vllmWire) chunk(c *call, ev *chunk) []any {
 		return nil
 	case c.req.chat:
 		v.Delta, v.Logprobs = &message{ToolCalls: c.callDelta(ev)}, w.logprobs(&ev.end)
-		if v.Delta.ToolCalls == nil {
-			v.Delta.Content = ev.said()
+		switch said := ev.said(); {
+		case v.Delta.ToolCalls != nil:
+			v.Delta.Content = null
+		case said != "" || ev.finish == "":
+			v.Delta.Content = said
 		}
 	default:
 		text := ev.text

@@ -11,38 +11,44 @@ import (
 // wireRequest is the body of both generation routes, as far as the simulator reads it. Unknown fields are ignored, as
 // vLLM does.
 type wireRequest struct {
-	Model                string            `json:"model"`
-	Messages             []wireMessage     `json:"messages"`
-	Prompt               json.RawMessage   `json:"prompt"`
-	Stream               bool              `json:"stream"`
-	StreamOptions        *streamOptions    `json:"stream_options"`
-	MaxTokens            *int              `json:"max_tokens"`
-	MaxCompletionTokens  *int              `json:"max_completion_tokens"`
-	MinTokens            int               `json:"min_tokens"`
-	IgnoreEOS            bool              `json:"ignore_eos"`
-	Stop                 json.RawMessage   `json:"stop"`
-	StopTokenIDs         []int32           `json:"stop_token_ids"`
-	IncludeStop          bool              `json:"include_stop_str_in_output"`
-	SkipSpecialTokens    *bool             `json:"skip_special_tokens"`
-	Temperature          *float64          `json:"temperature"`
-	TopP                 *float64          `json:"top_p"`
-	MinP                 *float64          `json:"min_p"`
-	Seed                 *int64            `json:"seed"`
-	LogitBias            map[int32]float64 `json:"logit_bias"`
-	N                    *int              `json:"n"`
-	Logprobs             json.RawMessage   `json:"logprobs"`
-	TopLogprobs          *int              `json:"top_logprobs"`
-	PromptLogprobs       *int              `json:"prompt_logprobs"`
-	ReturnTokenIDs       bool              `json:"return_token_ids"`
-	AddGenerationPrompt  *bool             `json:"add_generation_prompt"`
-	ContinueFinalMessage bool              `json:"continue_final_message"`
-	AddSpecialTokens     *bool             `json:"add_special_tokens"`
-	Tools                []wireTool        `json:"tools"`
-	ToolChoice           json.RawMessage   `json:"tool_choice"`
-	ResponseFormat       *responseFormat   `json:"response_format"`
-	StructuredOutputs    *structured       `json:"structured_outputs"`
-	CacheSalt            *string           `json:"cache_salt"`
-	Priority             int64             `json:"priority"`
+	Model                string             `json:"model"`
+	Messages             []wireMessage      `json:"messages"`
+	Prompt               json.RawMessage    `json:"prompt"`
+	Stream               bool               `json:"stream"`
+	StreamOptions        *streamOptions     `json:"stream_options"`
+	MaxTokens            *int               `json:"max_tokens"`
+	MaxCompletionTokens  *int               `json:"max_completion_tokens"`
+	MinTokens            int                `json:"min_tokens"`
+	IgnoreEOS            bool               `json:"ignore_eos"`
+	Stop                 json.RawMessage    `json:"stop"`
+	StopTokenIDs         []int32            `json:"stop_token_ids"`
+	IncludeStop          bool               `json:"include_stop_str_in_output"`
+	SkipSpecialTokens    *bool              `json:"skip_special_tokens"`
+	Temperature          *float64           `json:"temperature"`
+	TopP                 *float64           `json:"top_p"`
+	TopK                 *int               `json:"top_k"`
+	Presence             *float64           `json:"presence_penalty"`
+	Frequency            *float64           `json:"frequency_penalty"`
+	Repetition           *float64           `json:"repetition_penalty"`
+	MinP                 *float64           `json:"min_p"`
+	Seed                 *int64             `json:"seed"`
+	LogitBias            map[string]float64 `json:"logit_bias"`
+	Suffix               json.RawMessage    `json:"suffix"`
+	ChatTemplate         json.RawMessage    `json:"chat_template"`
+	N                    *int               `json:"n"`
+	Logprobs             json.RawMessage    `json:"logprobs"`
+	TopLogprobs          *int               `json:"top_logprobs"`
+	PromptLogprobs       *int               `json:"prompt_logprobs"`
+	ReturnTokenIDs       bool               `json:"return_token_ids"`
+	AddGenerationPrompt  *bool              `json:"add_generation_prompt"`
+	ContinueFinalMessage bool               `json:"continue_final_message"`
+	AddSpecialTokens     *bool              `json:"add_special_tokens"`
+	Tools                []wireTool         `json:"tools"`
+	ToolChoice           json.RawMessage    `json:"tool_choice"`
+	ResponseFormat       *responseFormat    `json:"response_format"`
+	StructuredOutputs    *structured        `json:"structured_outputs"`
+	CacheSalt            *string            `json:"cache_salt"`
+	Priority             int64              `json:"priority"`
 
 	prompts []promptInput // what checkSchema has made of Prompt
 	native  *native       // what SGLang's /generate asks beside
@@ -63,8 +69,28 @@ type responseFormat struct {
 
 type structured struct {
 	JSON       json.RawMessage `json:"json"`
+	Regex      *string         `json:"regex"` // the simulator does not keep to it
 	Choice     []string        `json:"choice"`
 	JSONObject bool            `json:"json_object"`
+}
+
+// check holds what vLLM refuses of the kinds of constraints.
+func (o *structured) check() *apiError {
+	kinds := 0
+	for _, given := range []bool{!isNull(o.JSON), o.Regex != nil, o.Choice != nil, o.JSONObject} {
+		if given {
+			kinds++
+		}
+	}
+	switch {
+	case kinds == 0:
+		return refused("You must use one kind of structured outputs constraint but none are specified: {'json': None, 'regex': None, 'choice': None, 'grammar': None, " +
+			"'json_object': None, 'disable_any_whitespace': False, 'disable_additional_properties': False, 'whitespace_pattern': None, 'structural_tag': None, " +
+			"'_backend': None, '_backend_was_auto': False}")
+	case kinds > 1:
+		return invalid("You can only use one kind of constraints for structured outputs ('json', 'regex' or 'choice').", "structured_outputs", "")
+	}
+	return nil
 }
 
 type wireTool struct {
@@ -101,7 +127,7 @@ func (m *wireMessage) text() (string, *apiError) {
 	var b strings.Builder
 	for i, p := range parts {
 		if p.Type != "text" {
-			return "", refused("At most 0 " + p.Type + "(s) may be provided in one prompt.")
+			return "", errTextOnly
 		}
 		if i > 0 {
 			b.WriteByte('\n')
@@ -121,12 +147,15 @@ func stopList(raw json.RawMessage) ([]string, *apiError) {
 		return nil, nil
 	}
 	var one string
+	if string(raw) == `""` {
+		return nil, refused("stop cannot contain an empty string.")
+	}
 	if json.Unmarshal(raw, &one) == nil {
 		return []string{one}, nil
 	}
 	var list []string
 	if json.Unmarshal(raw, &list) != nil {
-		return nil, malformed("list_type", "body.stop", "Input should be a valid list")
+		return nil, malformed("string_type", "body.stop", "Input should be a valid string").also("list_type", "body.stop", "Input should be a valid list")
 	}
 	return list, nil
 }
@@ -166,6 +195,9 @@ func promptList(raw json.RawMessage) ([]promptInput, *apiError) {
 			}
 		}
 		return out, nil
+	}
+	if string(raw) == "[]" {
+		return nil, refused("You must pass at least one prompt")
 	}
 	return nil, refused("prompt should be a non-empty string, list of strings, list of token ids or list of lists of token ids.")
 }
