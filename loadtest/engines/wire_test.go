@@ -111,7 +111,7 @@ func TestTheEnginesAnswersAreRecorded(t *testing.T) {
 			}
 			asked.Wait()
 			if kind == VLLM {
-				recordForms(t, e, filepath.Join(folder, formsFile))
+				recordForms(t, calling(t), filepath.Join(folder, formsFile))
 			}
 		})
 	}
