@@ -411,3 +411,31 @@ func TestAnEventOfSeveralLinesIsOneLineForTheClient(t *testing.T) {
 		t.Errorf("%q in %s; a prompt of %d tokens, estimated %t", text, r.body.String(), r.rc.PromptTokens, r.rc.Estimated)
 	}
 }
+
+// TestAContinuationThatTellsNoIDsIsCountedAndFollowedByText: its chunks may hold several tokens, and ids that come later are not all,
+// even where an engine counts no token before them.
+func TestAContinuationThatTellsNoIDsIsCountedAndFollowedByText(t *testing.T) {
+	for counted, left := range map[int]int{20: 20, 0: 40} {
+		r := asItComes(t)
+		var got []int
+		r.answer = func(call engine.Call) (engine.Stream, error) {
+			switch q := call.(type) {
+			case *engine.Draft:
+				return letters("abcd", "", &engine.Failure{Kind: engine.Cut}), nil
+			case *engine.ContinueIDs:
+				return cutAfter(" several words at once, and"), nil
+			case *engine.TokenizeText:
+				*q.Into = make([]int32, counted)
+			case *engine.ContinueText:
+				if got = append(got, q.MaxTokens); len(got) == 1 {
+					return letters(" more", "", &engine.Failure{Kind: engine.Cut}), nil
+				}
+				return letters(" end", "stop", nil), nil
+			}
+			return &stream{}, nil
+		}
+		if err := r.run(t.Context()); err != nil || len(got) != 2 || got[0] != left {
+			t.Errorf("%d tokens counted: %d are left, want %d, %v; calls %v", counted, got, left, err, r.calls)
+		}
+	}
+}
