@@ -75,9 +75,9 @@ type structured struct {
 }
 
 // check holds what vLLM refuses of the kinds of constraints.
-func (o *structured) check() *apiError {
+func (s *structured) check() *apiError {
 	kinds := 0
-	for _, given := range []bool{!isNull(o.JSON), o.Regex != nil, o.Choice != nil, o.JSONObject} {
+	for _, given := range []bool{!isNull(s.JSON), s.Regex != nil, s.Choice != nil, s.JSONObject} {
 		if given {
 			kinds++
 		}
