@@ -236,7 +236,7 @@ func (c *call) reason(finish string) *string {
 	if finish == "" {
 		return nil
 	}
-	if finish == finishStop && c.req.tool != nil && !(c.req.named && c.s.vllm()) {
+	if finish == finishStop && c.req.tool != nil && (!c.req.named || !c.s.vllm()) {
 		finish = finishTools
 	}
 	return &finish
