@@ -87,6 +87,14 @@ func TestAClassSaysWhetherItsRequestsAreGreedy(t *testing.T) {
 			t.Errorf("%q: %v", class, got)
 		}
 	}
+	f := Facts{Request: &openai.Request{Model: "m"}}
+	if !IsGreedy(EvidenceKeyOf(Config{}, f).TrafficClass) {
+		t.Error("a request at temperature 0 is not greedy")
+	}
+	f.Request.Temperature = 0.1
+	if IsGreedy(EvidenceKeyOf(Config{}, f).TrafficClass) {
+		t.Error("a request at temperature 0.1 is greedy")
+	}
 }
 
 func TestEvidenceIsKeptApartWhereverItsMeaningDiffers(t *testing.T) {

@@ -139,6 +139,23 @@ func refused(t *testing.T, p *Prober) string {
 	return p.Progress("p").Failed
 }
 
+func TestARestartBringsANewCard(t *testing.T) {
+	a, b := simulated(t, vllmsim.Options{Seed: 3}), simulated(t, vllmsim.Options{Seed: 3, MaxModelLen: 5000})
+	s := backends(Backend{ID: "a", URL: a.URL(), Up: true, Life: 1})
+	p := start(t, Options{}, s, func(p *Prober) { p.pace.models = time.Hour })
+	was := until(t, p, "probed", good)
+	if was.Backend != "a" || was.Life != 1 || was.Window == 5000 {
+		t.Errorf("got %+v", was)
+	}
+	s.become(Backend{ID: "a", URL: b.URL(), Up: true, Life: 2})
+	if is := until(t, p, "probed again", func(c *Capabilities) bool { return good(c) && c.Life == 2 }); is.Window != 5000 {
+		t.Errorf("got %+v", is)
+	}
+	if was.Life != 1 {
+		t.Error("a published card was changed")
+	}
+}
+
 func TestAnotherModelCardBringsANewCard(t *testing.T) {
 	a, b := simulated(t, vllmsim.Options{Seed: 3}), simulated(t, vllmsim.Options{Seed: 3, MaxModelLen: 5000})
 	s := backends(Backend{ID: "a", URL: a.URL(), Up: true})
@@ -294,6 +311,39 @@ func TestAnswersHoldForTheEnginesLife(t *testing.T) {
 	is := until(t, p, "probed again", func(c *Capabilities) bool { return good(c) && c.Life == 2 })
 	if is.Tokenizer != was.Tokenizer || is.Scoring != was.Scoring || len(is.Missing) != len(was.Missing) {
 		t.Errorf("%+v became %+v", was, is)
+	}
+}
+
+// An engine that is busy lets questions wait, and tells its tokens slowly: that it goes on is enough.
+func TestABusyEngineIsProbedAsLongAsItGoesOn(t *testing.T) {
+	sim := simulated(t, vllmsim.Options{Seed: 3})
+	var tokens atomic.Int32
+	url := faces(t, sim.URL(), func(w http.ResponseWriter, r *http.Request, body []byte) bool {
+		if r.URL.Path != "/v1/chat/completions" || tokens.Load() > 0 { // the first answer is slow enough
+			return false
+		}
+		req, _ := http.NewRequestWithContext(r.Context(), r.Method, sim.URL()+r.URL.Path, bytes.NewReader(body))
+		req.Header.Set("Content-Type", "application/json")
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return true
+		}
+		defer func() { _ = resp.Body.Close() }()
+		whole, _ := io.ReadAll(resp.Body)
+		maps.Copy(w.Header(), resp.Header)
+		tick := time.NewTicker(150 * time.Millisecond) // in all longer than it may say nothing
+		defer tick.Stop()
+		for event := range bytes.SplitAfterSeq(whole, []byte("\n\n")) {
+			tokens.Add(1)
+			_, _ = w.Write(event)
+			_ = http.NewResponseController(w).Flush()
+			<-tick.C
+		}
+		return true
+	})
+	p := start(t, Options{}, backends(Backend{ID: "a", URL: url, Up: true}), func(p *Prober) { p.pace.silence = 1500 * time.Millisecond })
+	if c := until(t, p, "probed", good); c.MissingReason(MissingLogprobs) != "" || tokens.Load() < 10 {
+		t.Errorf("after %d events %+v", tokens.Load(), c)
 	}
 }
 
