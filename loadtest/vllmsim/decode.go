@@ -41,9 +41,9 @@ func wrongType(e *json.SemanticError) *apiError {
 	at := "body" + strings.ReplaceAll(string(e.JSONPointer), "/", ".")
 	switch e.GoType.Kind() {
 	case reflect.Int, reflect.Int32, reflect.Int64:
-		return notNumber("int", at, "integer", e.JSONKind == '"')
+		return notNumber("int", at, "an integer", e.JSONKind == '"')
 	case reflect.Float64:
-		return notNumber("float", at, "number", e.JSONKind == '"')
+		return notNumber("float", at, "a number", e.JSONKind == '"')
 	case reflect.Slice:
 		return malformed("list_type", at, "Input should be a valid list")
 	}
@@ -53,11 +53,12 @@ func wrongType(e *json.SemanticError) *apiError {
 	return malformed("type_error", at, fmt.Sprintf("Input should be a valid %v", e.GoType))
 }
 
-func notNumber(kind, at, noun string, text bool) *apiError {
+// notNumber refuses what should be an integer or a number, with its article; text tells that it is a string.
+func notNumber(kind, at, wanted string, text bool) *apiError {
+	_, noun, _ := strings.Cut(wanted, " ")
 	valid := "Input should be a valid " + noun
 	if !text {
 		return malformed(kind+"_type", at, valid)
 	}
-	article := map[string]string{"int": "an ", "float": "a "}[kind]
-	return malformed(kind+"_parsing", at, valid+", unable to parse string as "+article+noun)
+	return malformed(kind+"_parsing", at, valid+", unable to parse string as "+wanted)
 }

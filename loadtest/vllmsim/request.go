@@ -1,6 +1,7 @@
 package vllmsim
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -241,10 +242,8 @@ func (g *genSpec) readSampling(w *wireRequest) *apiError {
 	if p := w.TopP; p != nil && (*p <= 0 || *p > 1) {
 		return notIn("top_p", "in (0, 1]", *p)
 	}
-	for name, p := range map[string]*float64{"presence_penalty": w.Presence, "frequency_penalty": w.Frequency} {
-		if p != nil && (*p < -2 || *p > 2) {
-			return refused(fmt.Sprintf("%s must be in [-2, 2], got %s.", name, pythonFloat(*p)))
-		}
+	if err := cmp.Or(notPenalty("presence_penalty", w.Presence), notPenalty("frequency_penalty", w.Frequency)); err != nil {
+		return err
 	}
 	if p := w.Repetition; p != nil && *p <= 0 {
 		return refused(fmt.Sprintf("repetition_penalty must be greater than zero, got %s.", pythonFloat(*p)))
@@ -256,6 +255,14 @@ func (g *genSpec) readSampling(w *wireRequest) *apiError {
 		return refused(fmt.Sprintf("min_p must be in [0, 1], got %s.", pythonFloat(*p)))
 	}
 	return nil
+}
+
+// notPenalty refuses a penalty outside of its range; nil is none.
+func notPenalty(name string, p *float64) *apiError {
+	if p == nil || *p >= -2 && *p <= 2 {
+		return nil
+	}
+	return refused(fmt.Sprintf("%s must be in [-2, 2], got %s.", name, pythonFloat(*p)))
 }
 
 // readLogprobs reads the two dialects of logprobs and the prompt's. -1 asks for the whole vocabulary, which is more than

@@ -13,7 +13,6 @@ func TestTheSchemaIsVLLMs(t *testing.T) {
 	for _, c := range [][3]string{
 		{completions, `{"model":"nope","prompt":[1,-1]}`, `'loc': 'body.prompt.1', 'msg': 'Input should be greater than or equal to 0'`},
 		{completions, `{"prompt":[[1],[2,-7]]}`, `'loc': 'body.prompt.1.1'`},
-
 		{completions, `{"prompt":"x","n":1.5}`, `'loc': 'body.n'`},
 		{completions, `{"prompt":"x"} {}`, `'json_invalid'`},
 		{chat, `{"messages":[{"role":"user","content":"a"},{"content":"b"}]}`, `'missing', 'loc': 'body.messages.1.role'`},
@@ -45,6 +44,10 @@ func TestNamesOfFieldsHaveOneCase(t *testing.T) {
 			t.Errorf("%s: %d tokens", body, got)
 		}
 	}
-	status, got := post(t, s, "/v1/chat/completions", `{"messages":[{"role":"user","content":[{"TYPE":"text","type":"text","text":"a"}]}],"max_tokens":1}`)
+	status, got := post(t, s, "/v1/completions", `{"PROMPT":"x"}`)
+	if status != 400 || !strings.Contains(got, "Either prompt or prompt_embeds must be provided and non-empty. (parameter=prompt)") {
+		t.Errorf("a prompt in another case: %d %s", status, got)
+	}
+	status, got = post(t, s, "/v1/chat/completions", `{"messages":[{"role":"user","content":[{"TYPE":"text","type":"text","text":"a"}]}],"max_tokens":1}`)
 	expect(t, got, status, 200)
 }

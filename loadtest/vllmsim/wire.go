@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -146,16 +147,12 @@ func stopList(raw json.RawMessage) ([]string, *apiError) {
 	if isNull(raw) {
 		return nil, nil
 	}
-	var one string
-	if string(raw) == `""` {
-		return nil, refused("stop cannot contain an empty string.")
-	}
-	if json.Unmarshal(raw, &one) == nil {
-		return []string{one}, nil
-	}
-	var list []string
-	if json.Unmarshal(raw, &list) != nil {
+	list := make([]string, 1)
+	if json.Unmarshal(raw, &list[0]) != nil && json.Unmarshal(raw, &list) != nil {
 		return nil, malformed("string_type", "body.stop", "Input should be a valid string").also("list_type", "body.stop", "Input should be a valid list")
+	}
+	if slices.Contains(list, "") {
+		return nil, refused("stop cannot contain an empty string.")
 	}
 	return list, nil
 }
