@@ -1,13 +1,50 @@
 package answer
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
+	"net/http"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
 )
+
+// Recorded are requests whose answers have one form.
+type Recorded struct {
+	Form string   `json:"form"` // the status and the content type, and on the next lines the form of the body
+	Of   []string `json:"of"`   // METHOD path body
+}
+
+// ReadRecorded reads a file of [Recorded].
+func ReadRecorded(file string) (all []Recorded, err error) {
+	text, err := os.ReadFile(file)
+	if err == nil {
+		err = json.Unmarshal(text, &all)
+	}
+	return all, err
+}
+
+// AskForm asks a server METHOD path body, and returns the form of the answer as [Recorded] has it.
+func AskForm(ctx context.Context, url, asked string) (string, error) {
+	method, rest, _ := strings.Cut(asked, " ")
+	path, body, _ := strings.Cut(rest, " ")
+	req, err := http.NewRequestWithContext(ctx, method, url+path, strings.NewReader(body))
+	if err != nil {
+		return "", err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = resp.Body.Close() }() // it was read, or the error counts
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxBody))
+	return fmt.Sprintf("%d %s\n%s", resp.StatusCode, resp.Header.Get("Content-Type"), Form(string(text))), err
+}
 
 // Form is the form of an answer in one piece, or of a stream's events, where equal ones in a row count once: members,
 // nulls, kinds of values, and the values of some. Two engines whose answers to a request have the same form are alike to a

@@ -2,10 +2,8 @@ package engines
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -123,33 +121,19 @@ func forms(model string) (all []string) {
 	return all
 }
 
-// recorded are answers of one form: its status, its content type and the form of its body, and the requests.
-type recorded struct {
-	Form string   `json:"form"`
-	Of   []string `json:"of"`
-}
-
-// formOf asks METHOD path body, and returns status, content type and form of the answer.
-func formOf(ctx context.Context, url, asked string) (string, error) {
-	method, rest, _ := strings.Cut(asked, " ")
-	path, body, _ := strings.Cut(rest, " ")
-	r, err := ask(ctx, method, url+path, body)
-	return fmt.Sprintf("%d %s\n%s", r.status, r.head.Get("Content-Type"), reader.Form(r.body)), err
-}
-
 // formsOf asks an engine for all forms, and returns them as they are recorded.
-func formsOf(ctx context.Context, url, model string) ([]recorded, error) {
+func formsOf(ctx context.Context, url, model string) ([]reader.Recorded, error) {
 	of := map[string][]string{}
 	for _, q := range forms(model) {
-		form, err := formOf(ctx, url, q)
+		form, err := reader.AskForm(ctx, url, q)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", q, err)
 		}
 		of[form] = append(of[form], q)
 	}
-	var all []recorded
+	var all []reader.Recorded
 	for _, form := range slices.Sorted(maps.Keys(of)) {
-		all = append(all, recorded{form, of[form]})
+		all = append(all, reader.Recorded{Form: form, Of: of[form]})
 	}
 	return all, nil
 }
@@ -169,19 +153,15 @@ func TestTheRecordedFormsAreVLLMs(t *testing.T) {
 		t.Skip("it starts an engine of its own, and asks for a minute and a half")
 	}
 	e := calling(t)
-	text, err := os.ReadFile(filepath.Join("..", "..", "testdata", "wire", release(t, e), formsFile))
+	all, err := reader.ReadRecorded(filepath.Join("..", "..", "testdata", "wire", release(t, e), formsFile))
 	if err != nil {
-		t.Fatal(err)
-	}
-	var all []recorded
-	if err := json.Unmarshal(text, &all); err != nil {
 		t.Fatal(err)
 	}
 	asked := 0
 	for _, want := range all {
 		for _, q := range want.Of {
 			asked++
-			got, err := formOf(t.Context(), e.URL, q)
+			got, err := reader.AskForm(t.Context(), e.URL, q)
 			if err != nil || got != want.Form {
 				t.Errorf("%.300s: %v\nhas the form %.2000s\nrecorded is  %.2000s", q, err, got, want.Form)
 			}
